@@ -1,0 +1,35 @@
+//! The `dala` command: devices, kernels and expressions from a shell.
+//!
+//! Exit codes: 0 success, 1 a negative answer such as a kernel that does not exist, 2 failure.
+
+mod args;
+mod eval;
+mod info;
+mod kernels;
+mod numbers;
+mod output;
+
+use std::io::{self, BufWriter, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+use output::Outcome;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let mut out = BufWriter::new(io::stdout().lock());
+    output::exit_code(run(&cli.command, &mut out))
+}
+
+fn run(command: &Command, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let outcome = match command {
+        Command::Info(args) => info::run(args, out),
+        Command::Kernels(args) => kernels::run(args, out),
+        Command::Eval(args) => eval::run(args, out),
+    }?;
+    // Here and not on drop, where an error would go unseen.
+    out.flush()?;
+    Ok(outcome)
+}

@@ -1,0 +1,303 @@
+//! Typed, shaped memory on a device.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use dala_spec::{DType, Data, Element, Program, Shape, TensorType};
+
+use crate::account::Reservation;
+use crate::device::Core;
+use crate::engine::Memory;
+use crate::plan::Plan;
+use crate::{Device, Error};
+
+/// Which buffer: unique in a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BufferId(u64);
+
+impl fmt::Display for BufferId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.0)
+    }
+}
+
+/// Typed, shaped memory on a device. Clones share the memory; it is given back when the last clone is dropped, or at
+/// once by [`free`](Buffer::free).
+#[derive(Clone)]
+pub struct Buffer(Arc<Inner>);
+
+struct Inner {
+    id: BufferId,
+    device: Arc<Core>,
+    ty: TensorType,
+    state: Mutex<State>,
+}
+
+struct State {
+    memory: Option<Arc<Allocation>>,
+    /// Why the contents are not to be trusted.
+    poison: Option<Arc<Error>>,
+}
+
+/// Memory that counts against its device's budget.
+pub(crate) struct Allocation {
+    pub(crate) memory: Memory,
+    _reservation: Reservation,
+}
+
+impl Allocation {
+    pub(crate) fn new(device: &Core, bytes: usize) -> Result<Allocation, Error> {
+        // Counted before it is asked for, so that two callers cannot both get the last bytes.
+        let reservation = device.account.reserve(bytes.max(1).next_multiple_of(STEP) as u64)?;
+        Ok(Allocation { memory: device.allocate(bytes as u64)?, _reservation: reservation })
+    }
+}
+
+const STEP: usize = dala_kernels::program::CAPACITY_STEP;
+
+impl Buffer {
+    /// A buffer with the elements of `data`.
+    ///
+    /// # Errors
+    ///
+    /// `shape` has another number of elements, there is no memory, or the device fails.
+    pub fn from_slice<T: Element>(device: &Device, data: &[T], shape: impl Into<Shape>) -> Result<Buffer, Error> {
+        Buffer::from_bytes(device, bytemuck::cast_slice(data), T::DTYPE, shape)
+    }
+
+    /// A buffer with little-endian `bytes` as its elements.
+    ///
+    /// # Errors
+    ///
+    /// `shape` has another size, there is no memory, or the device fails.
+    pub fn from_bytes(device: &Device, bytes: &[u8], dtype: DType, shape: impl Into<Shape>) -> Result<Buffer, Error> {
+        let ty = TensorType::new(dtype, shape);
+        let expected = size_bytes(&ty)?;
+        if bytes.len() != expected {
+            return Err(Error::SizeMismatch { expected, actual: bytes.len() });
+        }
+        let buffer = Buffer::uninitialised(device, ty)?;
+        buffer.write_bytes(bytes)?;
+        Ok(buffer)
+    }
+
+    /// A buffer of zeros.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory, or the device fails.
+    pub fn zeros(device: &Device, dtype: DType, shape: impl Into<Shape>) -> Result<Buffer, Error> {
+        let buffer = Buffer::uninitialised(device, TensorType::new(dtype, shape))?;
+        let words = buffer.size_bytes().div_ceil(4);
+        if words > 0 {
+            let memory = buffer.memory()?;
+            let core = &buffer.0.device;
+            core.execute(&Plan::new(Program::zero_words(), words, core.facts()), &[], &memory.memory, &[], &[words])?;
+        }
+        Ok(buffer)
+    }
+
+    /// A buffer with undefined contents, to be written before anyone sees it.
+    fn uninitialised(device: &Device, ty: TensorType) -> Result<Buffer, Error> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let core = device.core();
+        let memory = Arc::new(Allocation::new(core, size_bytes(&ty)?)?);
+        let state = Mutex::new(State { memory: Some(memory), poison: None });
+        let id = BufferId(NEXT.fetch_add(1, Ordering::Relaxed));
+        Ok(Buffer(Arc::new(Inner { id, device: core.clone(), ty, state })))
+    }
+
+    /// Which buffer this is.
+    pub fn id(&self) -> BufferId {
+        self.0.id
+    }
+
+    /// The shape.
+    pub fn shape(&self) -> &Shape {
+        &self.0.ty.shape
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> DType {
+        self.0.ty.dtype
+    }
+
+    /// The size of the elements in bytes.
+    pub fn size_bytes(&self) -> usize {
+        self.len() * self.dtype().size()
+    }
+
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.0.ty.shape.len()
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The elements.
+    ///
+    /// # Errors
+    ///
+    /// The elements are not of type `T`, the buffer was freed, or the work that should have written it failed.
+    pub fn read<T: Element>(&self) -> Result<Vec<T>, Error> {
+        let mut elements = vec![T::zeroed(); self.len()];
+        self.read_into(&mut elements)?;
+        Ok(elements)
+    }
+
+    /// Reads the elements into `into`: the fast way to read again and again.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Buffer::read); also if `into` has another length.
+    pub fn read_into<T: Element>(&self, into: &mut [T]) -> Result<(), Error> {
+        self.check_element::<T>()?;
+        self.read_bytes_into(bytemuck::cast_slice_mut(into))
+    }
+
+    /// The elements as little-endian bytes.
+    ///
+    /// # Errors
+    ///
+    /// The buffer was freed, or the work that should have written it failed.
+    pub fn read_bytes(&self) -> Result<Vec<u8>, Error> {
+        let mut bytes = vec![0; self.size_bytes()];
+        self.read_bytes_into(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The elements with their type.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_bytes`](Buffer::read_bytes).
+    pub fn read_data(&self) -> Result<Data, Error> {
+        Ok(Data::from_bytes(self.dtype(), &self.read_bytes()?))
+    }
+
+    fn read_bytes_into(&self, into: &mut [u8]) -> Result<(), Error> {
+        self.check_size(into.len())?;
+        let memory = self.readable()?;
+        if into.is_empty() {
+            return Ok(());
+        }
+        self.0.device.download(&memory.memory, into)
+    }
+
+    /// Replaces the elements.
+    ///
+    /// # Errors
+    ///
+    /// `data` has another type or length, the buffer was freed, or the device fails.
+    pub fn write<T: Element>(&self, data: &[T]) -> Result<(), Error> {
+        self.check_element::<T>()?;
+        self.write_bytes(bytemuck::cast_slice(data))
+    }
+
+    /// Replaces the elements by little-endian `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// `bytes` has another size, the buffer was freed, or the device fails.
+    pub fn write_bytes(&self, bytes: &[u8]) -> Result<(), Error> {
+        self.check_size(bytes.len())?;
+        let memory = self.memory()?;
+        let result = if bytes.is_empty() { Ok(()) } else { self.0.device.upload(&memory.memory, bytes) };
+        self.settle(&result);
+        result
+    }
+
+    /// Copies the bytes of this buffer to another of the same size on the same device, whatever their types.
+    ///
+    /// # Errors
+    ///
+    /// The sizes or devices differ, one was freed, this one was never written, or the device fails.
+    pub fn copy_to(&self, to: &Buffer) -> Result<(), Error> {
+        let core = &self.0.device;
+        to.check_device(core)?;
+        to.check_size(self.size_bytes())?;
+        let (source, target) = (self.readable()?, to.memory()?);
+        let words = self.size_bytes().div_ceil(4);
+        if words == 0 || Arc::ptr_eq(&self.0, &to.0) {
+            return Ok(());
+        }
+        let plan = Plan::new(Program::move_words(), words, core.facts());
+        let result = core.execute(&plan, std::slice::from_ref(&source.memory), &target.memory, &[], &[words]);
+        to.settle(&result);
+        result
+    }
+
+    /// Gives the memory back at once; work that still uses it ends first. Every other use of the buffer, by any clone,
+    /// is an error from now on. Freeing twice is harmless.
+    pub fn free(&self) {
+        self.state().memory = None;
+    }
+
+    fn check_element<T: Element>(&self) -> Result<(), Error> {
+        if T::DTYPE == self.dtype() {
+            return Ok(());
+        }
+        Err(Error::ElementMismatch { expected: self.dtype(), actual: T::DTYPE })
+    }
+
+    fn check_size(&self, actual: usize) -> Result<(), Error> {
+        let expected = self.size_bytes();
+        if actual == expected { Ok(()) } else { Err(Error::SizeMismatch { expected, actual }) }
+    }
+
+    pub(crate) fn check_device(&self, core: &Arc<Core>) -> Result<(), Error> {
+        if Arc::ptr_eq(core, &self.0.device) {
+            return Ok(());
+        }
+        let name = |core: &Core| format!("{} device {}", core.info.backend, core.id);
+        Err(Error::ForeignBuffer { buffer: self.id(), ours: name(core), theirs: name(&self.0.device) })
+    }
+
+    pub(crate) fn ty(&self) -> &TensorType {
+        &self.0.ty
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing is left half-done by a panic under this lock.
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The memory, to be written.
+    pub(crate) fn memory(&self) -> Result<Arc<Allocation>, Error> {
+        self.state().memory.clone().ok_or(Error::Freed { buffer: self.id() })
+    }
+
+    /// The memory, to be read: not if nobody knows what is in it.
+    pub(crate) fn readable(&self) -> Result<Arc<Allocation>, Error> {
+        let state = self.state();
+        let memory = state.memory.clone().ok_or(Error::Freed { buffer: self.id() })?;
+        match &state.poison {
+            Some(cause) => Err(Error::Poisoned { buffer: self.id(), cause: cause.clone() }),
+            None => Ok(memory),
+        }
+    }
+
+    /// Records how work that writes the buffer ended.
+    pub(crate) fn settle(&self, result: &Result<(), Error>) {
+        self.state().poison = result.as_ref().err().map(|error| match error {
+            // The first cause, not the chain.
+            Error::Poisoned { cause, .. } => cause.clone(),
+            other => Arc::new(other.clone()),
+        });
+    }
+}
+
+fn size_bytes(ty: &TensorType) -> Result<usize, Error> {
+    let bytes = ty.shape.checked_len().and_then(|len| len.checked_mul(ty.dtype.size()));
+    bytes.filter(|bytes| *bytes <= isize::MAX as usize).ok_or(Error::ShapeTooLarge { shape: ty.shape.to_string() })
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer {} {}", self.0.id, self.0.ty)
+    }
+}

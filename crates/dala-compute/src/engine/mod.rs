@@ -1,0 +1,83 @@
+//! The only code that drives the CubeCL engine.
+//!
+//! Everything above speaks to the [`Engine`] trait: allocate, upload, launch, synchronise, download. The engine trusts
+//! its callers' validation of kernels and checks what they cannot know: grids, memory, and what the device reports.
+//! No panic leaves this folder, and no failure is lost: a launch has succeeded only when
+//! [`synchronise`](Engine::synchronise) on its outputs said so.
+
+mod adapter;
+mod cube;
+mod error;
+mod heap;
+mod panics;
+#[cfg(any(feature = "vulkan", feature = "gl", feature = "metal"))]
+mod staging;
+#[cfg(test)]
+mod tests;
+
+use std::any::Any;
+use std::sync::Arc;
+
+use dala_kernels::program::Geometry;
+use dala_spec::{DeviceFacts, Program, Scalar};
+
+pub(crate) use adapter::{Adapter, open_adapter};
+pub use adapter::{Backend, DeviceInfo, DeviceKind, Limits};
+pub(crate) use cube::CubeEngine;
+pub use error::EngineError;
+
+/// A piece of device memory. Dropping the last clone gives it back.
+#[derive(Clone)]
+pub(crate) struct Memory {
+    /// Usable bytes: the size asked for, rounded up.
+    pub(crate) capacity: u64,
+    /// The engine's own handle.
+    pub(crate) inner: Arc<dyn Any + Send + Sync>,
+}
+
+impl Memory {
+    /// Whether both are the same piece of memory.
+    pub(crate) fn is(&self, other: &Memory) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+}
+
+/// One launch of a program.
+pub(crate) struct Task<'a> {
+    pub(crate) program: &'a Program,
+    pub(crate) geometry: Geometry,
+    pub(crate) inputs: &'a [Memory],
+    pub(crate) outputs: &'a [Memory],
+    /// For each output, the input whose memory it shares, if any.
+    pub(crate) aliases: &'a [Option<usize>],
+    pub(crate) params: &'a [Scalar],
+    pub(crate) dims: &'a [usize],
+    pub(crate) len: usize,
+}
+
+/// Drives one device.
+pub(crate) trait Engine: Send + Sync {
+    /// What planning needs to know of the device.
+    fn facts(&self) -> &DeviceFacts;
+    /// Memory for at least `bytes` bytes, with undefined contents.
+    fn allocate(&self, bytes: u64) -> Result<Memory, EngineError>;
+    /// Copies `data` to the start of `memory`. When it returns, the data has arrived.
+    fn upload(&self, memory: &Memory, data: &[u8]) -> Result<(), EngineError>;
+    /// Copies the start of `memory` to `into`.
+    fn download(&self, memory: &Memory, into: &mut [u8]) -> Result<(), EngineError>;
+    /// Queues a launch. Its failures show when its outputs are synchronised.
+    fn launch(&self, task: &Task) -> Result<(), EngineError>;
+    /// Waits until everything queued is done, and answers for `outputs`.
+    fn synchronise(&self, outputs: &[Memory]) -> Result<(), EngineError>;
+    /// Bytes that the engine holds on the device, used or not.
+    fn reserved_bytes(&self) -> Result<u64, EngineError>;
+    /// Gives unused memory back to the system.
+    fn trim(&self) -> Result<(), EngineError>;
+    /// Kernels built so far.
+    fn compilations(&self) -> u64;
+    /// Launches queued so far.
+    fn launches(&self) -> u64;
+    /// Queues a kernel that fails, to see that the failure is not lost.
+    #[cfg(test)]
+    fn launch_faulty(&self, output: &Memory, fault: tests::Fault) -> Result<(), EngineError>;
+}

@@ -1,0 +1,55 @@
+//! GPU compute on typed buffers with named kernels: Vulkan, OpenGL, Metal, CUDA, ROCm and CPU behind one API.
+//!
+//! ```
+//! use dala_compute::{Buffer, Device};
+//!
+//! # fn main() -> Result<(), dala_compute::Error> {
+//! let device = Device::open("cpu")?;
+//! let a = Buffer::from_slice(&device, &[1.0f32, 2.0, 3.0], [3])?;
+//! let b = Buffer::from_slice(&device, &[4.0f32, 5.0, 6.0], [3])?;
+//! let sum = Buffer::zeros(&device, dala_compute::DType::F32, [3])?;
+//!
+//! device.run("elementwise_add", &[&a, &b], &sum, ())?;
+//! assert_eq!(sum.read::<f32>()?, [5.0, 7.0, 9.0]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A kernel of your own is an expression, used by name like any other:
+//!
+//! ```
+//! # use dala_compute::{Buffer, DType, Definition, Device, ParamKind, param};
+//! # fn main() -> Result<(), dala_compute::Error> {
+//! # let device = Device::open("cpu")?;
+//! let gain = param("gain", ParamKind::Float).default(1.0);
+//! device.define("brighten", "clamp(x * gain, 0, 1)", Definition::inputs(["x"]).param(gain))?;
+//!
+//! let x = Buffer::from_slice(&device, &[0.25f32, 0.75], [2])?;
+//! device.run("brighten", &[&x], &x, [("gain", 2.0)])?;
+//! assert_eq!(x.read::<f32>()?, [0.5, 1.0]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Calls are validated in `dala-spec` before anything is launched. A call has succeeded only when a checked
+//! synchronisation of its output said so; a call that fails poisons its output, and reading that gives the cause.
+//! All types are `Send + Sync`; work of one device is executed in the order of the calls.
+
+mod account;
+mod buffer;
+mod definition;
+mod device;
+mod engine;
+mod error;
+mod plan;
+
+pub use account::MemoryStats;
+pub use buffer::{Buffer, BufferId};
+pub use dala_spec::{
+    DType, Data, Element, ParamKind, ParamSpec, ParamValue, Params, Scalar, Shape, SpecError, Support, TensorType,
+    param,
+};
+pub use definition::Definition;
+pub use device::{Device, DeviceOptions, Stats};
+pub use engine::{Backend, DeviceInfo, DeviceKind, EngineError, Limits};
+pub use error::Error;

@@ -1,0 +1,211 @@
+//! Every kernel on every element type on every device, against its plain Rust reference.
+
+use std::collections::BTreeMap;
+
+use dala_compute::{DType, Data, Device, Params, Scalar, Support, TensorType};
+use dala_kernels::{Kernel, Reference};
+use dala_spec::{OutputDType, OutputShape, Signature, validate};
+
+use crate::support::{device_names, elements, filled_with_rubbish, upload};
+use crate::table::committed;
+
+const LENGTHS: [usize; 9] = [0, 1, 3, 7, 64, 65, 1000, 65_537, 1_000_003];
+
+/// Params that take every path of a kernel.
+fn param_sets(kernel: &str, dtype: DType) -> Vec<Params> {
+    let one = |name: &str, values: &[f64]| values.iter().map(|value| Params::new().with(name, *value)).collect();
+    match kernel {
+        "scalar_mul" if dtype == DType::U32 => one("scalar", &[2.0, 2.5]),
+        "scalar_mul" | "scalar_add" => one("scalar", if dtype == DType::U32 { &[3.0, 0.5] } else { &[2.0, -3.0, 2.5] }),
+        "relu" => one("slope", if dtype == DType::U32 { &[0.0, 0.5] } else { &[0.0, 0.1, -2.0] }),
+        "fill" => one("value", if dtype == DType::U32 { &[0.0, 7.0, 2.5] } else { &[0.0, -7.0, 2.5] }),
+        "clamp" => vec![
+            Params::new(),
+            Params::new().with("min", 3).with("max", 100),
+            Params::new().with("min", 0.5).with("max", 50.5),
+        ],
+        _ => vec![Params::new()],
+    }
+}
+
+/// Shapes of about that many elements that the kernel's output may have.
+fn shapes(kernel: &Kernel, len: usize) -> Vec<Vec<usize>> {
+    match kernel.spec.output.shape {
+        OutputShape::Image if len == 0 => vec![vec![0, 5, 4], vec![3, 0]],
+        OutputShape::Image => {
+            let height = (len as f64).sqrt() as usize;
+            let width = len / height;
+            vec![vec![height, width], vec![height, width.div_ceil(3), 3], vec![height, width.div_ceil(4), 4]]
+        }
+        _ => vec![vec![len]],
+    }
+}
+
+fn outputs(kernel: &Kernel, dtype: DType) -> Vec<DType> {
+    match kernel.spec.output.dtype {
+        OutputDType::OneOf(dtypes) if !kernel.spec.inputs.is_empty() => dtypes.to_vec(),
+        _ => vec![dtype],
+    }
+}
+
+fn expect_equal(what: &str, kernel: &Kernel, expected: &Data, actual: &Data) {
+    assert_eq!(expected.len(), actual.len(), "{what}");
+    for (index, (expected, actual)) in expected.iter().zip(actual.iter()).enumerate() {
+        let equal = match (expected, actual) {
+            (Scalar::S64(a), Scalar::S64(b)) => a == b,
+            (a, b) => kernel.spec.tolerance.accepts(a.dtype(), a.as_f64(), b.as_f64()),
+        };
+        assert!(equal, "{what}: element {index} is {actual}, and the reference says {expected}");
+    }
+}
+
+/// Runs one call on a device and its reference, and compares. Returns whether the device ran it.
+fn check_call(device: &Device, kernel: &Kernel, dtype: DType, output: DType, shape: &[usize], params: &Params) -> bool {
+    let name = &kernel.spec.name;
+    let what = format!("{} {name} {dtype} -> {output} {shape:?} {params:?}", device.info().backend);
+    let len: usize = shape.iter().product();
+    let inputs: Vec<Data> =
+        (0..kernel.spec.inputs.len()).map(|i| elements(dtype, len, len as u64 + i as u64)).collect();
+    let types: Vec<TensorType> = inputs.iter().map(|_| TensorType::new(dtype, shape)).collect();
+    let signature: Signature = validate(&kernel.spec, &types, &TensorType::new(output, shape), params).unwrap();
+    let buffers: Vec<_> = inputs.iter().map(|data| upload(device, data, shape)).collect();
+    let target = filled_with_rubbish(device, output, shape);
+    let before = device.stats();
+    let result = device.run(name, &buffers.iter().collect::<Vec<_>>(), &target, params);
+    let after = device.stats();
+    if let Err(error) = result {
+        assert_eq!(error.code(), "unsupported", "{what}: {error}");
+        assert_eq!(before.launches, after.launches, "{what}: refused after a launch");
+        let text = error.to_string();
+        assert!(text.contains(device.info().backend.name()) && text.contains("f32"), "{what}: {text}");
+        return false;
+    }
+    assert_eq!(after.launches - before.launches, u64::from(len > 0), "{what}: launches");
+    assert_eq!(after.host_fallbacks, 0, "{what}: computed by the host");
+    let expected = kernel.reference.unwrap()(&Reference { inputs: &inputs, signature: &signature });
+    expect_equal(&what, kernel, &expected, &target.read_data().unwrap());
+    true
+}
+
+/// Every cell of the table, on one device. A refused cell must be refused, every other must give the right result.
+fn check_device(name: &str) {
+    let device = Device::open(name).unwrap();
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut calls = 0;
+    for cell in committed().iter().filter(|cell| cell.device == name) {
+        let kernel = device.kernels().into_iter().find(|kernel| kernel.spec.name == cell.kernel).unwrap();
+        *counts.entry(cell.support.name()).or_default() += 1;
+        assert_eq!(device.support(&cell.kernel, cell.dtype).unwrap(), cell.support, "{name} {}", cell.kernel);
+        let takes = kernel.spec.inputs.iter().all(|input| input.dtypes.contains(&cell.dtype));
+        if cell.support == Support::Refused && !takes {
+            refused_by_type(&device, &kernel, cell.dtype);
+            continue;
+        }
+        for output in outputs(&kernel, cell.dtype) {
+            let allowed = match kernel.spec.output.dtype {
+                OutputDType::OneOf(dtypes) => dtypes.contains(&output),
+                OutputDType::Inputs => true,
+            };
+            if !allowed {
+                assert_eq!(cell.support, Support::Refused);
+                continue;
+            }
+            for len in LENGTHS {
+                for shape in shapes(&kernel, len) {
+                    for params in param_sets(&cell.kernel, cell.dtype) {
+                        let ran = check_call(&device, &kernel, cell.dtype, output, &shape, &params);
+                        // A cast to the same type is a copy, and copies move words on every device.
+                        let is_copy = kernel.spec.name == "copy" || cell.kernel == "cast" && output == cell.dtype;
+                        let refused = |dtype: &DType| device.info().dtypes.contains(&(*dtype, Support::Refused));
+                        let computes = cell.support != Support::Refused && ![cell.dtype, output].iter().any(refused);
+                        assert_eq!(ran, is_copy || computes, "{name} {} {} -> {output}", cell.kernel, cell.dtype);
+                        calls += usize::from(ran);
+                    }
+                }
+            }
+        }
+    }
+    let stats = device.stats();
+    println!(
+        "conformance on {name}: {counts:?} cells, {calls} calls compared, {} launches, {} kernels built, {} host fallbacks",
+        stats.launches, stats.compilations, stats.host_fallbacks
+    );
+    assert!(counts.values().sum::<usize>() >= 22 * 6, "{name}: the table has {counts:?}");
+    assert!(calls >= 1000 && stats.launches >= 1000, "{name} ran too little");
+}
+
+fn refused_by_type(device: &Device, kernel: &Kernel, dtype: DType) {
+    let inputs: Vec<_> = kernel.spec.inputs.iter().map(|_| filled_with_rubbish(device, dtype, [3])).collect();
+    let output = filled_with_rubbish(device, dtype, [3]);
+    let before = device.stats().launches;
+    let error = device.run(&kernel.spec.name, &inputs.iter().collect::<Vec<_>>(), &output, ()).unwrap_err();
+    assert_eq!(error.code(), "dtype_mismatch", "{}: {error}", kernel.spec.name);
+    assert!(error.to_string().contains("f32"), "{error} does not say what is supported");
+    assert_eq!(device.stats().launches, before);
+}
+
+#[test]
+fn every_cell_of_the_table() {
+    for name in device_names() {
+        check_device(&name);
+    }
+}
+
+/// u8 gives the same bytes on every device, packed or not.
+#[test]
+fn pixels_are_the_same_everywhere() {
+    let data = elements(DType::U8, 10_007, 1);
+    let results: Vec<Vec<u8>> = device_names()
+        .iter()
+        .map(|name| {
+            let device = Device::open(name).unwrap();
+            let (x, out) = (upload(&device, &data, [10_007]), filled_with_rubbish(&device, DType::U8, [10_007]));
+            let mut all = Vec::new();
+            for (kernel, params) in [
+                ("scalar_mul", Params::new().with("scalar", 1.37)),
+                ("scalar_add", Params::new().with("scalar", -31.5)),
+                ("clamp", Params::new().with("min", 20).with("max", 99.5)),
+                ("neg", Params::new()),
+            ] {
+                device.run(kernel, &[&x], &out, params).unwrap();
+                all.extend(out.read::<u8>().unwrap());
+            }
+            all
+        })
+        .collect();
+    assert!(results.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
+/// A pointwise kernel may write over its input, and read one buffer twice.
+#[test]
+fn in_place() {
+    for name in device_names() {
+        let device = Device::open(&name).unwrap();
+        for len in [1usize, 65, 100_003] {
+            let x: Vec<f32> = (0..len).map(|i| i as f32 - 7.0).collect();
+            let buffer = upload(&device, &Data::F32(x.clone()), [len]);
+            device.run("elementwise_add", &[&buffer, &buffer], &buffer, ()).unwrap();
+            let other = upload(&device, &Data::F32(x.clone()), [len]);
+            device.run("elementwise_sub", &[&other, &buffer], &buffer, ()).unwrap();
+            assert_eq!(buffer.read::<f32>().unwrap(), x.iter().map(|x| x - (x + x)).collect::<Vec<_>>(), "{name}");
+        }
+    }
+}
+
+/// A new param value or a new length builds no kernel; a fraction on integers does, once.
+#[test]
+fn values_and_lengths_compile_nothing() {
+    for name in device_names() {
+        let device = Device::open(&name).unwrap();
+        let run = |len: usize, scalar: f64| {
+            let x = upload(&device, &elements(DType::F32, len, 3), [len]);
+            device.run("scalar_mul", &[&x], &x, [("scalar", scalar)]).unwrap();
+        };
+        run(10, 1.5);
+        let built = device.stats().compilations;
+        for (len, scalar) in [(10, 2.5), (11, 2.5), (1_000_000, -3.0), (1, 0.0), (70_000, f64::INFINITY)] {
+            run(len, scalar);
+        }
+        assert_eq!(device.stats().compilations, built, "{name}");
+    }
+}

@@ -1,0 +1,20 @@
+//! The behaviour of `dala-compute`, on every device: one binary, because each that links the CPU runtime is large, and
+//! one process, because each process builds every kernel again.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    missing_docs,
+    unreachable_pub,
+    reason = "tests fail loudly and report what they ran"
+)]
+
+mod buffers;
+mod conformance;
+mod devices;
+mod expressions;
+mod failures;
+mod memory;
+mod support;
+mod table;

@@ -1,0 +1,123 @@
+//! Memory stays flat, and many buffers cost no more than few.
+
+use std::time::{Duration, Instant};
+
+use dala_compute::{Buffer, DType, Device};
+
+use crate::support::{device_names, devices};
+
+/// Bytes of this process that are in memory.
+fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    statm.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+/// Runs the named test again in a process of its own, where nothing else moves memory or time.
+fn alone(test: &str, variable: &str) {
+    for name in device_names() {
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test, "--nocapture"])
+            .env(variable, &name)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        text.lines().filter(|line| line.contains("memory on")).for_each(|line| println!("{line}"));
+        assert!(output.status.success(), "{name}:\n{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn ten_thousand_cycles_leave_nothing() {
+    let Ok(name) = std::env::var("DALA_TEST_CYCLES") else {
+        return alone("memory::ten_thousand_cycles_leave_nothing", "DALA_TEST_CYCLES");
+    };
+    let device = Device::open(&name).unwrap();
+    let data = vec![1.0f32; 40_000];
+    let mut after_warm_up = 0;
+    for cycle in 0..10_000usize {
+        // Small ones share chunks, large ones do not; every hundredth is large. Few lengths, because the cache of plans
+        // grows with each new one up to its bound.
+        let len = if cycle % 100 == 0 { 40_000 } else { 1 + cycle % 41 * 73 };
+        let x = Buffer::from_slice(&device, &data[..len], [len]).unwrap();
+        let y = Buffer::zeros(&device, DType::F32, [len]).unwrap();
+        device.run("elementwise_add", &[&x, &x], &y, ()).unwrap();
+        assert_eq!(y.read::<f32>().unwrap()[len - 1], 2.0);
+        x.free();
+        if cycle == 1000 {
+            after_warm_up = resident_bytes();
+        }
+    }
+    let grown = resident_bytes().saturating_sub(after_warm_up);
+    let memory = device.memory().unwrap();
+    println!(
+        "memory on {name}: live {} bytes, peak {}, cached {}, process grew by {grown} bytes in 9,000 cycles",
+        memory.live, memory.peak, memory.cached
+    );
+    assert_eq!(memory.live, 0);
+    assert!(grown < 2 << 20, "the process grew by {grown} bytes");
+    device.trim().unwrap();
+    let cached = device.memory().unwrap().cached;
+    assert!(cached <= memory.cached && cached < 1 << 20, "{cached} bytes are cached after trim");
+}
+
+/// The median time of one allocation, at the number of buffers that are alive.
+fn allocation_time(device: &Device) -> Duration {
+    let mut times: Vec<Duration> = (0..300)
+        .map(|_| {
+            let start = Instant::now();
+            let buffer = Buffer::from_slice(device, &[1.0f32; 64], [64]).unwrap();
+            let time = start.elapsed();
+            drop(buffer);
+            time
+        })
+        .collect();
+    times.sort();
+    times[times.len() / 2]
+}
+
+#[test]
+fn a_hundred_thousand_buffers() {
+    let Ok(name) = std::env::var("DALA_TEST_MANY") else {
+        return alone("memory::a_hundred_thousand_buffers", "DALA_TEST_MANY");
+    };
+    let device = Device::open(&name).unwrap();
+    let mut live: Vec<Buffer> = Vec::new();
+    let fill = |live: &mut Vec<Buffer>, count: usize| {
+        while live.len() < count {
+            live.push(Buffer::from_slice(&device, &[live.len() as u32], [1]).unwrap());
+        }
+    };
+    fill(&mut live, 1_000);
+    let few = allocation_time(&device);
+    fill(&mut live, 100_000);
+    let many = allocation_time(&device);
+    let ratio = many.as_secs_f64() / few.as_secs_f64();
+    println!("memory on {name}: one buffer made in {few:?} at 1,000 alive, {many:?} at 100,000 (ratio {ratio:.2})");
+    assert!(ratio < 2.0, "{few:?} became {many:?}");
+    for index in [0, 1, 999, 50_000, 99_999] {
+        assert_eq!(live[index].read::<u32>().unwrap(), [index as u32]);
+    }
+    drop(live);
+    assert_eq!(device.memory().unwrap().live, 0);
+}
+
+#[test]
+fn counters_follow_buffers() {
+    for device in devices() {
+        let start = device.memory().unwrap();
+        assert_eq!((start.live, start.peak), (0, 0));
+        let a = Buffer::zeros(&device, DType::F32, [1 << 18]).unwrap();
+        let b = Buffer::zeros(&device, DType::F32, [1 << 18]).unwrap();
+        assert_eq!(device.memory().unwrap().live, 2 << 20);
+        let clone = a.clone();
+        drop(a);
+        assert_eq!(device.memory().unwrap().live, 2 << 20, "a clone is alive");
+        clone.free();
+        drop(b);
+        let end = device.memory().unwrap();
+        assert_eq!((end.live, end.peak), (0, 2 << 20));
+        assert!(end.cached >= 2 << 20, "{end:?}");
+        device.trim().unwrap();
+        assert!(device.memory().unwrap().cached < end.cached);
+    }
+}

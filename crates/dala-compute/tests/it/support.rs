@@ -1,0 +1,77 @@
+//! What the other tests share: devices, data, comparison.
+
+use dala_compute::{Buffer, DType, Data, Device, Scalar, Shape};
+
+/// The devices that must be there: all three software ones, unless `DALA_TEST_DEVICES` names others.
+pub fn device_names() -> Vec<String> {
+    let names = std::env::var("DALA_TEST_DEVICES").unwrap_or_else(|_| "cpu,vulkan,gl".to_owned());
+    names.split(',').map(str::to_owned).collect()
+}
+
+/// A fresh device of each kind. A missing one fails the test.
+pub fn devices() -> Vec<Device> {
+    device_names().iter().map(|name| Device::open(name).unwrap_or_else(|error| panic!("{name}: {error}"))).collect()
+}
+
+/// A small deterministic random number generator.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+
+    pub fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())].clone()
+    }
+
+    /// From -1 to 1.
+    pub fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    }
+}
+
+/// Elements of a type: ordinary values, and among them every value that is known for trouble.
+pub fn elements(dtype: DType, len: usize, seed: u64) -> Data {
+    let mut random = Random(seed);
+    let float = |random: &mut Random| {
+        const SPECIAL: [f64; 12] =
+            [0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e30];
+        if random.below(8) == 0 { random.pick(&SPECIAL) } else { random.unit() * random.pick(&[1.0, 10.0, 80.0]) }
+    };
+    let int = |random: &mut Random| {
+        const SPECIAL: [i64; 9] =
+            [0, 1, -1, i32::MIN as i64, i32::MAX as i64, u32::MAX as i64, i64::MIN, i64::MAX, 255];
+        match random.below(4) {
+            0 => random.pick(&SPECIAL),
+            1 => random.next() as i64,
+            _ => random.below(600) as i64 - 300,
+        }
+    };
+    let element = |_| match dtype {
+        DType::F32 | DType::F64 => Scalar::from_f64(dtype, float(&mut random)),
+        DType::U8 => Scalar::U8(random.next() as u8),
+        other => Scalar::from_i64(other, int(&mut random)),
+    };
+    Data::collect(dtype, (0..len).map(element).collect::<Vec<_>>())
+}
+
+pub fn upload(device: &Device, data: &Data, shape: impl Into<Shape>) -> Buffer {
+    Buffer::from_bytes(device, &data.to_bytes(), data.dtype(), shape).unwrap()
+}
+
+/// A buffer of the type filled with a pattern that no kernel is asked to produce.
+pub fn filled_with_rubbish(device: &Device, dtype: DType, shape: impl Into<Shape>) -> Buffer {
+    let shape = shape.into();
+    let bytes = vec![0xA5; shape.len() * dtype.size()];
+    Buffer::from_bytes(device, &bytes, dtype, shape).unwrap()
+}

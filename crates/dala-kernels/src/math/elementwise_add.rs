@@ -1,0 +1,27 @@
+//! Sum of two buffers: `a + b`. Integers wrap; pixels saturate; NaN propagates.
+
+use dala_spec::{Data, Expr, KernelSpec, NUMBERS};
+
+use crate::reference::{kernel_cases, on_pairs};
+use crate::{Kernel, Reference};
+
+/// The kernel.
+pub fn kernel() -> Kernel {
+    let spec = KernelSpec::pointwise("elementwise_add")
+        .alias("add")
+        .summary("Sum of two buffers: `a + b`")
+        .input("a", NUMBERS)
+        .input("b", NUMBERS);
+    Kernel::pointwise(spec, |_| Expr::input("a") + Expr::input("b")).reference(reference)
+}
+
+fn reference(call: &Reference) -> Data {
+    call.zip(on_pairs!(x, y; float x + y; int x.wrapping_add(y); pixel x.saturating_add(y)))
+}
+
+kernel_cases! {
+    floats: [F32(vec![1.0, 2.5]), F32(vec![4.0, -2.5])], Params::new() => F32(vec![5.0, 0.0]);
+    integers_wrap: [S32(vec![i32::MAX]), S32(vec![1])], Params::new() => S32(vec![i32::MIN]);
+    pixels_saturate: [U8(vec![200, 1]), U8(vec![100, 2])], Params::new() => U8(vec![255, 3]);
+    one_element_counts_for_all: [S64(vec![1, 2, 3]), S64(vec![10])], Params::new() => S64(vec![11, 12, 13]);
+}

@@ -1,0 +1,24 @@
+//! Smaller of two buffers: `min(a, b)`. Where one operand is NaN, the other is the result.
+
+use dala_spec::{Data, Expr, KernelSpec, NUMBERS};
+
+use crate::reference::{kernel_cases, on_pairs};
+use crate::{Kernel, Reference};
+
+/// The kernel.
+pub fn kernel() -> Kernel {
+    let spec = KernelSpec::pointwise("elementwise_min")
+        .summary("Smaller of two buffers: `min(a, b)`")
+        .input("a", NUMBERS)
+        .input("b", NUMBERS);
+    Kernel::pointwise(spec, |_| Expr::input("a").min(Expr::input("b"))).reference(reference)
+}
+
+fn reference(call: &Reference) -> Data {
+    call.zip(on_pairs!(x, y; float x.min(y); int x.min(y); pixel x.min(y)))
+}
+
+kernel_cases! {
+    floats: [F32(vec![1.0, f32::NAN, 3.0]), F32(vec![2.0, 5.0, f32::NAN])], Params::new() => F32(vec![1.0, 5.0, 3.0]);
+    integers: [S64(vec![-1, 5]), S64(vec![1, 4])], Params::new() => S64(vec![-1, 4]);
+}

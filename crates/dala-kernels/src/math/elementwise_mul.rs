@@ -1,0 +1,26 @@
+//! Product of two buffers: `a * b`. Integers wrap; pixels saturate; NaN propagates.
+
+use dala_spec::{Data, Expr, KernelSpec, NUMBERS};
+
+use crate::reference::{kernel_cases, on_pairs};
+use crate::{Kernel, Reference};
+
+/// The kernel.
+pub fn kernel() -> Kernel {
+    let spec = KernelSpec::pointwise("elementwise_mul")
+        .alias("multiply")
+        .summary("Product of two buffers: `a * b`")
+        .input("a", NUMBERS)
+        .input("b", NUMBERS);
+    Kernel::pointwise(spec, |_| Expr::input("a") * Expr::input("b")).reference(reference)
+}
+
+fn reference(call: &Reference) -> Data {
+    call.zip(on_pairs!(x, y; float x * y; int x.wrapping_mul(y); pixel x.saturating_mul(y)))
+}
+
+kernel_cases! {
+    floats: [F32(vec![1.5, -2.0]), F32(vec![4.0, 0.5])], Params::new() => F32(vec![6.0, -1.0]);
+    integers_wrap: [S32(vec![65_536]), S32(vec![65_536])], Params::new() => S32(vec![0]);
+    pixels_saturate: [U8(vec![16, 15]), U8(vec![16, 17])], Params::new() => U8(vec![255, 255]);
+}

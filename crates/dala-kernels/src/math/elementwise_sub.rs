@@ -1,0 +1,26 @@
+//! Difference of two buffers: `a - b`. Integers wrap; pixels saturate; NaN propagates.
+
+use dala_spec::{Data, Expr, KernelSpec, NUMBERS};
+
+use crate::reference::{kernel_cases, on_pairs};
+use crate::{Kernel, Reference};
+
+/// The kernel.
+pub fn kernel() -> Kernel {
+    let spec = KernelSpec::pointwise("elementwise_sub")
+        .alias("subtract")
+        .summary("Difference of two buffers: `a - b`")
+        .input("a", NUMBERS)
+        .input("b", NUMBERS);
+    Kernel::pointwise(spec, |_| Expr::input("a") - Expr::input("b")).reference(reference)
+}
+
+fn reference(call: &Reference) -> Data {
+    call.zip(on_pairs!(x, y; float x - y; int x.wrapping_sub(y); pixel x.saturating_sub(y)))
+}
+
+kernel_cases! {
+    floats: [F64(vec![1.0, 2.5]), F64(vec![4.0, -2.5])], Params::new() => F64(vec![-3.0, 5.0]);
+    integers_wrap: [U32(vec![0]), U32(vec![1])], Params::new() => U32(vec![u32::MAX]);
+    pixels_saturate: [U8(vec![1, 9]), U8(vec![2, 3])], Params::new() => U8(vec![0, 6]);
+}

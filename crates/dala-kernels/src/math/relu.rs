@@ -1,0 +1,42 @@
+//! Rectified linear unit: `max(x, 0)`, or with a slope `x * slope` below zero. NaN propagates.
+
+use dala_spec::{Data, Expr, KernelSpec, NUMBERS, ParamKind, Scalar, param};
+
+use crate::reference::kernel_cases;
+use crate::{Kernel, Reference};
+
+/// The kernel.
+pub fn kernel() -> Kernel {
+    let spec = KernelSpec::pointwise("relu")
+        .summary("Rectified linear unit: `max(x, 0)`, or `x * slope` below zero")
+        .input("x", NUMBERS)
+        .param(param("slope", ParamKind::Number).default(0).summary("slope below zero"));
+    Kernel::pointwise(spec, |_| Expr::input("x").relu(Some(Expr::param("slope")))).reference(reference)
+}
+
+fn reference(call: &Reference) -> Data {
+    let slope = call.number("slope");
+    let whole = slope.fract() == 0.0;
+    let rounded = |x: f32| f64::from((x * slope as f32).round_ties_even());
+    call.map(|value| match value {
+        Scalar::F32(x) if x < 0.0 => Scalar::F32(if slope == 0.0 { 0.0 } else { x * slope as f32 }),
+        Scalar::F64(x) if x < 0.0 => Scalar::F64(if slope == 0.0 { 0.0 } else { x * slope }),
+        Scalar::S32(x) if x < 0 && whole => Scalar::S32(x.wrapping_mul(slope as i32)),
+        Scalar::S64(x) if x < 0 && whole => Scalar::S64(x.wrapping_mul(slope as i64)),
+        Scalar::S32(x) if x < 0 => Scalar::S32(rounded(x as f32) as i32),
+        Scalar::S64(x) if x < 0 => Scalar::S64(rounded(x as f32) as i64),
+        // A fraction makes the whole call compute in f32, which large integers do not survive unchanged.
+        Scalar::S32(x) if !whole => Scalar::S32(x as f32 as i32),
+        Scalar::S64(x) if !whole => Scalar::S64(x as f32 as i64),
+        Scalar::U32(x) if !whole => Scalar::U32(x as f32 as u32),
+        other => other,
+    })
+}
+
+kernel_cases! {
+    plain: [F32(vec![-1.0, 2.0, f32::NEG_INFINITY])], Params::new() => F32(vec![0.0, 2.0, 0.0]);
+    leaky: [F32(vec![-1.0, 2.0])], Params::new().with("slope", 0.5) => F32(vec![-0.5, 2.0]);
+    integers: [S32(vec![-7, 7, i32::MAX])], Params::new() => S32(vec![0, 7, i32::MAX]);
+    leaky_integers_round: [S64(vec![-5, -4, 3])], Params::new().with("slope", 0.5) => S64(vec![-2, -2, 3]);
+    pixels: [U8(vec![0, 200])], Params::new() => U8(vec![0, 200]);
+}

@@ -1,0 +1,43 @@
+//! Product with a number: `x * scalar`. Whole numbers on integers compute in integers and wrap; other numbers on integers compute in
+//! f32, round half to even and saturate.
+
+use dala_spec::{Data, Expr, KernelSpec, NUMBERS, ParamKind, Scalar, param};
+
+use crate::reference::kernel_cases;
+use crate::{Kernel, Reference};
+
+/// The kernel.
+pub fn kernel() -> Kernel {
+    let spec = KernelSpec::pointwise("scalar_mul")
+        .alias("scale")
+        .summary("Product with a number: `x * scalar`")
+        .input("x", NUMBERS)
+        .param(param("scalar", ParamKind::Number).summary("the number"));
+    Kernel::pointwise(spec, |_| Expr::input("x") * Expr::param("scalar")).reference(reference)
+}
+
+fn reference(call: &Reference) -> Data {
+    let scalar = call.number("scalar");
+    let whole = scalar.fract() == 0.0;
+    // What f32 gives, rounded half to even.
+    let rounded = |x: f32| f64::from((x * scalar as f32).round_ties_even());
+    call.map(|value| match value {
+        Scalar::F32(x) => Scalar::F32(x * scalar as f32),
+        Scalar::F64(x) => Scalar::F64(x * scalar),
+        Scalar::S32(x) if whole => Scalar::S32(x.wrapping_mul(scalar as i32)),
+        Scalar::S64(x) if whole => Scalar::S64(x.wrapping_mul(scalar as i64)),
+        Scalar::U32(x) if whole => Scalar::U32(x.wrapping_mul(scalar as u32)),
+        Scalar::U8(x) if whole => Scalar::U8(i32::from(x).wrapping_mul(scalar as i32).clamp(0, 255) as u8),
+        Scalar::S32(x) => Scalar::S32(rounded(x as f32) as i32),
+        Scalar::S64(x) => Scalar::S64(rounded(x as f32) as i64),
+        Scalar::U32(x) => Scalar::U32(rounded(x as f32) as u32),
+        Scalar::U8(x) => Scalar::U8(rounded(f32::from(x)) as u8),
+    })
+}
+
+kernel_cases! {
+    half_of_integers_rounds_to_even: [S32(vec![1, 3, -5])], Params::new().with("scalar", 0.5) => S32(vec![0, 2, -2]);
+    whole_numbers_stay_integers: [S32(vec![i32::MAX])], Params::new().with("scalar", 2.0) => S32(vec![-2]);
+    pixels_round_and_saturate: [U8(vec![1, 3, 200])], Params::new().with("scalar", 1.5) => U8(vec![2, 4, 255]);
+    floats: [F32(vec![1.0, -2.0])], Params::new().with("scalar", 2.5) => F32(vec![2.5, -5.0]);
+}

@@ -1,0 +1,105 @@
+//! What kernels' plain Rust references work with.
+
+use dala_spec::{DType, Data, ParamValue, Scalar, Signature};
+
+/// A call on the host: typed data in, and what the output must be.
+pub struct Reference<'a> {
+    /// The inputs' elements.
+    pub inputs: &'a [Data],
+    /// The call's types and params.
+    pub signature: &'a Signature,
+}
+
+impl Reference<'_> {
+    /// The output's element type.
+    pub fn dtype(&self) -> DType {
+        self.signature.output.dtype
+    }
+
+    /// How many elements the output has.
+    pub fn len(&self) -> usize {
+        self.signature.output.shape.len()
+    }
+
+    /// Whether the output has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A numeric param.
+    pub fn number(&self, name: &str) -> f64 {
+        self.signature.params.get(name).and_then(ParamValue::as_f64).unwrap_or(f64::NAN)
+    }
+
+    /// An input's element that belongs to output element `index`: the only one if there is only one.
+    pub fn at(&self, input: usize, index: usize) -> Scalar {
+        let index = if self.signature.is_broadcast(input) { 0 } else { index };
+        self.inputs[input].get(index).unwrap_or(Scalar::U8(0))
+    }
+
+    /// One output element per element of the first input.
+    pub fn map(&self, f: impl Fn(Scalar) -> Scalar) -> Data {
+        Data::collect(self.dtype(), (0..self.len()).map(|index| f(self.at(0, index))))
+    }
+
+    /// One output element per pair of elements.
+    pub fn zip(&self, f: impl Fn(Scalar, Scalar) -> Scalar) -> Data {
+        Data::collect(self.dtype(), (0..self.len()).map(|index| f(self.at(0, index), self.at(1, index))))
+    }
+}
+
+/// A function on two values of one type: one formula for floats, one for integers, one for pixels.
+macro_rules! on_pairs {
+    ($x:ident, $y:ident; float $float:expr; int $int:expr; pixel $pixel:expr) => {
+        |a: dala_spec::Scalar, b: dala_spec::Scalar| match (a, b) {
+            (dala_spec::Scalar::F32($x), dala_spec::Scalar::F32($y)) => dala_spec::Scalar::F32($float),
+            (dala_spec::Scalar::F64($x), dala_spec::Scalar::F64($y)) => dala_spec::Scalar::F64($float),
+            (dala_spec::Scalar::S32($x), dala_spec::Scalar::S32($y)) => dala_spec::Scalar::S32($int),
+            (dala_spec::Scalar::S64($x), dala_spec::Scalar::S64($y)) => dala_spec::Scalar::S64($int),
+            (dala_spec::Scalar::U32($x), dala_spec::Scalar::U32($y)) => dala_spec::Scalar::U32($int),
+            (dala_spec::Scalar::U8($x), dala_spec::Scalar::U8($y)) => dala_spec::Scalar::U8($pixel),
+            (a, b) => unreachable!("{a:?} and {b:?} in one call"),
+        }
+    };
+}
+
+/// A function on one float, computed in f64 and rounded once.
+macro_rules! on_floats {
+    ($x:ident => $formula:expr) => {
+        |value: dala_spec::Scalar| {
+            let $x = value.as_f64();
+            dala_spec::Scalar::from_f64(value.dtype(), $formula)
+        }
+    };
+}
+
+/// Hand-computed cases: inputs, params and the output of a kernel's reference.
+macro_rules! kernel_cases {
+    ($($name:ident: $inputs:expr, $params:expr => $output:expr;)+) => {
+        #[cfg(test)]
+        mod tests {
+            use super::*;
+            use dala_spec::{Data::*, Params, TensorType, validate};
+            $(
+                #[test]
+                fn $name() {
+                    let kernel = kernel();
+                    let (inputs, output): (Vec<dala_spec::Data>, dala_spec::Data) = ($inputs.into(), $output);
+                    let ty = |data: &dala_spec::Data| TensorType::new(data.dtype(), [data.len()]);
+                    let types: Vec<TensorType> = inputs.iter().map(ty).collect();
+                    let params: Params = $params;
+                    let signature = validate(&kernel.spec, &types, &ty(&output), &params).unwrap();
+                    let reference = kernel.reference.unwrap();
+                    assert_eq!(reference(&crate::Reference { inputs: &inputs, signature: &signature }), output);
+                    // What devices are given to do computes the same.
+                    let program = kernel.program(&signature).unwrap();
+                    let values = program.param_values(&kernel.spec.name, &signature).unwrap();
+                    let shape = &signature.output.shape;
+                    assert_eq!(dala_spec::expr::interpret(&program, &inputs, &values, shape), [output]);
+                }
+            )+
+        }
+    };
+}
+
+pub(crate) use {kernel_cases, on_floats, on_pairs};

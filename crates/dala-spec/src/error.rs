@@ -1,0 +1,179 @@
+//! Why a call was refused before anything was launched.
+
+use crate::{DType, ExprError, Unsupported};
+
+/// A call that does not fit its kernel. Each case has a stable [`code`](SpecError::code).
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpecError {
+    /// No kernel has this name.
+    #[error("no kernel is called `{name}`{}", did_you_mean(.suggestion))]
+    UnknownKernel {
+        /// The name that was asked for.
+        name: String,
+        /// A name that is close to it.
+        suggestion: Option<String>,
+    },
+    /// A kernel of this name exists already.
+    #[error("a kernel called `{name}` exists already")]
+    DuplicateKernel {
+        /// The name.
+        name: String,
+    },
+    /// The name is not a lower-case word.
+    #[error("`{name}` cannot be a name: use lower-case letters, digits and underscores, starting with a letter")]
+    BadName {
+        /// The name.
+        name: String,
+    },
+    /// The wrong number of inputs.
+    #[error("kernel `{kernel}` takes {expected} inputs, found {actual}")]
+    Arity {
+        /// The kernel.
+        kernel: String,
+        /// How many inputs it takes.
+        expected: usize,
+        /// How many were given.
+        actual: usize,
+    },
+    /// An argument's element type is not one the kernel takes.
+    #[error("{argument} of kernel `{kernel}` must be {}, found {actual}", list(.expected))]
+    DTypeMismatch {
+        /// The kernel.
+        kernel: String,
+        /// The argument: `input a` or `the output`.
+        argument: String,
+        /// What it may be.
+        expected: Vec<DType>,
+        /// What it is.
+        actual: DType,
+    },
+    /// An argument's shape does not fit the others.
+    #[error("{argument} of kernel `{kernel}` must have shape {expected}, found {actual}")]
+    ShapeMismatch {
+        /// The kernel.
+        kernel: String,
+        /// The argument: `input a` or `the output`.
+        argument: String,
+        /// What it must be, in words or as a shape.
+        expected: String,
+        /// What it is.
+        actual: String,
+    },
+    /// An argument has the wrong number of dimensions.
+    #[error("{argument} of kernel `{kernel}` must have rank {expected}, found rank {actual}")]
+    RankMismatch {
+        /// The kernel.
+        kernel: String,
+        /// The argument.
+        argument: String,
+        /// The ranks it may have.
+        expected: String,
+        /// Its rank.
+        actual: usize,
+    },
+    /// The kernel has no param of this name.
+    #[error("kernel `{kernel}` has no param `{param}`{}", did_you_mean_or(.suggestion, .known))]
+    UnknownParam {
+        /// The kernel.
+        kernel: String,
+        /// The name that was given.
+        param: String,
+        /// A name that is close to it.
+        suggestion: Option<String>,
+        /// The params it has.
+        known: Vec<String>,
+    },
+    /// A param without a default was not given.
+    #[error("kernel `{kernel}` needs the param `{param}`")]
+    MissingParam {
+        /// The kernel.
+        kernel: String,
+        /// The param.
+        param: String,
+    },
+    /// A param's value has the wrong type.
+    #[error("param `{param}` of kernel `{kernel}` must be {expected}, found {actual}")]
+    ParamType {
+        /// The kernel.
+        kernel: String,
+        /// The param.
+        param: String,
+        /// The type it must have.
+        expected: String,
+        /// The type and value it has.
+        actual: String,
+    },
+    /// A param's value is out of range.
+    #[error("param `{param}` of kernel `{kernel}` must be from {min} to {max}, found {actual}")]
+    ParamRange {
+        /// The kernel.
+        kernel: String,
+        /// The param.
+        param: String,
+        /// The smallest value.
+        min: f64,
+        /// The largest value.
+        max: f64,
+        /// The value that was given.
+        actual: String,
+    },
+    /// The device does not compute this on these element types.
+    #[error("kernel `{kernel}` cannot run on {device}: {reason}")]
+    Unsupported {
+        /// The kernel.
+        kernel: String,
+        /// The device.
+        device: String,
+        /// What it does not support, and what it does.
+        reason: Unsupported,
+    },
+    /// The expression does not parse or type-check.
+    #[error(transparent)]
+    Expr(#[from] ExprError),
+}
+
+impl SpecError {
+    /// A stable name for the case, for programs to match on.
+    pub fn code(&self) -> &'static str {
+        match self {
+            SpecError::UnknownKernel { .. } => "unknown_kernel",
+            SpecError::DuplicateKernel { .. } => "duplicate_kernel",
+            SpecError::BadName { .. } => "bad_name",
+            SpecError::Arity { .. } => "arity",
+            SpecError::DTypeMismatch { .. } => "dtype_mismatch",
+            SpecError::ShapeMismatch { .. } => "shape_mismatch",
+            SpecError::RankMismatch { .. } => "rank_mismatch",
+            SpecError::UnknownParam { .. } => "unknown_param",
+            SpecError::MissingParam { .. } => "missing_param",
+            SpecError::ParamType { .. } => "param_type",
+            SpecError::ParamRange { .. } => "param_out_of_range",
+            SpecError::Unsupported { .. } => "unsupported",
+            SpecError::Expr(_) => "bad_expression",
+        }
+    }
+}
+
+fn did_you_mean(suggestion: &Option<String>) -> String {
+    suggestion.as_ref().map(|name| format!(", did you mean `{name}`?")).unwrap_or_default()
+}
+
+fn did_you_mean_or(suggestion: &Option<String>, known: &[String]) -> String {
+    match suggestion {
+        Some(_) => did_you_mean(suggestion),
+        None if known.is_empty() => ": it has none".to_owned(),
+        None => format!(": it has {}", known.join(", ")),
+    }
+}
+
+/// `f32`, `f32 or f64`, `f32, f64 or u8`.
+pub(crate) fn list(dtypes: &[DType]) -> String {
+    match dtypes {
+        [] => "of no type".to_owned(),
+        [one] => one.to_string(),
+        [rest @ .., last] => {
+            let rest: Vec<&str> = rest.iter().map(|dtype| dtype.name()).collect();
+            format!("{} or {last}", rest.join(", "))
+        }
+    }
+}

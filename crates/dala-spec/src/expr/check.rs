@@ -1,0 +1,527 @@
+//! Type-checks an expression for the element types of a call, and lowers it to a program.
+
+use super::builder::Builder;
+use super::program::{BinaryOp, CompareOp, InputSlot, LogicOp, Op, ParamSource, Program, Reg, Ty, UnaryOp};
+use super::{Expr, ExprError, Function, Infix, Location, Node};
+use crate::{DType, ParamKind, ParamValue, Scalar, Signature, SpecError};
+
+impl Program {
+    /// Type-checks `expr`, whose inputs are called `names` in order, for a call of these types.
+    ///
+    /// # Errors
+    ///
+    /// The first place where types do not fit.
+    pub fn build(expr: &Expr, names: &[&str], signature: &Signature) -> Result<Program, ExprError> {
+        let inputs = signature
+            .inputs
+            .iter()
+            .enumerate()
+            .map(|(index, input)| InputSlot { dtype: input.dtype, broadcast: signature.is_broadcast(index) });
+        let output = signature.output.dtype;
+        let has_f64 = signature.inputs.iter().any(|input| input.dtype == DType::F64) || output == DType::F64;
+        let mut checker = Checker {
+            builder: Builder::new(inputs.collect()),
+            names,
+            signature,
+            float: if has_f64 { Ty::F64 } else { Ty::F32 },
+        };
+        let value = checker.value(expr)?;
+        let wanted = checker.meet_type(&value, Ty::of(output));
+        let reg = checker.register(&value, wanted, expr)?;
+        checker.builder.store(reg, output);
+        Ok(checker.builder.finish())
+    }
+
+    /// The values of the program's run-time params for a call of `kernel`.
+    ///
+    /// # Errors
+    ///
+    /// A whole number does not fit the integers it computes with.
+    pub fn param_values(&self, kernel: &str, signature: &Signature) -> Result<Vec<Scalar>, SpecError> {
+        let value = |ty: Ty, name: &str| {
+            let dtype = ty.dtype().unwrap_or(DType::U32);
+            let value = match signature.params.get(name) {
+                Some(ParamValue::Int(value)) => *value,
+                Some(ParamValue::Float(value)) if ty.is_float() => return Ok(Scalar::from_f64(dtype, *value)),
+                Some(ParamValue::Float(value)) => *value as i64,
+                Some(ParamValue::Bool(value)) => i64::from(*value),
+                _ => 0,
+            };
+            if fits(value, ty) {
+                return Ok(Scalar::from_i64(dtype, value));
+            }
+            let (min, max) =
+                if ty == Ty::U32 { (0.0, f64::from(u32::MAX)) } else { (i32::MIN.into(), i32::MAX.into()) };
+            let (kernel, param) = (kernel.to_owned(), name.to_owned());
+            Err(SpecError::ParamRange { kernel, param, min, max, actual: value.to_string() })
+        };
+        self.params()
+            .iter()
+            .map(|param| match &param.source {
+                ParamSource::Named(name) => value(param.ty, name),
+                ParamSource::Fixed(fixed) => Ok(*fixed),
+            })
+            .collect()
+    }
+}
+
+/// A value whose type is settled, or that still takes the type of what it meets.
+#[derive(Clone, Debug)]
+enum Value {
+    Reg(Reg),
+    Int(i64),
+    Float(f64),
+    /// A param that computes as an integer on integers.
+    WholeParam(String),
+    FloatParam(String),
+}
+
+struct Checker<'a> {
+    builder: Builder,
+    names: &'a [&'a str],
+    signature: &'a Signature,
+    /// The float type of values that meet no float: f64 where any argument is f64.
+    float: Ty,
+}
+
+impl Checker<'_> {
+    fn value(&mut self, expr: &Expr) -> Result<Value, ExprError> {
+        let error = |message: String| Err(ExprError::new(message, &expr.at));
+        let value = match &*expr.node {
+            Node::Int(value) => Value::Int(*value),
+            Node::Float(value) => Value::Float(*value),
+            Node::Bool(value) => Value::Reg(self.builder.truth(*value)),
+            Node::Input(_) => {
+                let slot = self.slot(expr)?;
+                Value::Reg(self.builder.input(slot))
+            }
+            Node::ChannelOf(of, channel) => return self.channel_of(expr, of, *channel),
+            Node::Param(name) => return self.param(expr, name),
+            Node::Index => Value::Reg(self.builder.position(Op::Index)),
+            Node::Channel => match self.signature.output.shape.rank() {
+                rank @ 3.. => Value::Reg(self.builder.position(Op::Coord(rank - 1))),
+                _ => Value::Reg(self.builder.constant(Scalar::S32(0))),
+            },
+            Node::Coord(axis) | Node::Dim(axis) => {
+                let rank = self.signature.output.shape.rank();
+                if *axis >= rank {
+                    return error(format!("there is no axis {axis}: the output has rank {rank}"));
+                }
+                let is_coord = matches!(&*expr.node, Node::Coord(_));
+                Value::Reg(self.builder.position(if is_coord { Op::Coord(*axis) } else { Op::Dim(*axis) }))
+            }
+            Node::Negate(of) => match self.value(of)? {
+                Value::Int(value) => Value::Int(value.wrapping_neg()),
+                Value::Float(value) => Value::Float(-value),
+                value => {
+                    let reg = self.number(&value, of)?;
+                    Value::Reg(self.builder.unary(UnaryOp::Neg, reg))
+                }
+            },
+            Node::Not(of) => {
+                let reg = self.truth(of)?;
+                Value::Reg(self.builder.not(reg))
+            }
+            Node::Cast(dtype, of) => {
+                let value = self.value(of)?;
+                let reg = match value {
+                    // A literal is converted without passing through another type.
+                    Value::Int(value) => self.builder.constant(Scalar::S64(value)),
+                    Value::Float(value) => self.builder.constant(Scalar::F64(value)),
+                    ref other => {
+                        let ty = if self.is_whole(other) { Ty::of(*dtype) } else { self.own_type(other) };
+                        self.register(other, ty, of)?
+                    }
+                };
+                Value::Reg(self.builder.cast(reg, *dtype))
+            }
+            Node::Infix(op, a, b) => return self.infix(*op, a, b),
+            Node::Call(function, arguments) => return self.call(*function, arguments),
+        };
+        Ok(value)
+    }
+
+    fn slot(&self, expr: &Expr) -> Result<usize, ExprError> {
+        let Node::Input(name) = &*expr.node else {
+            return Err(ExprError::new("channels belong to inputs: write `x.r`", &expr.at));
+        };
+        match self.names.iter().position(|own| own == name) {
+            Some(slot) if slot < self.signature.inputs.len() => Ok(slot),
+            _ => Err(ExprError::new(format!("there is no input `{name}`"), &expr.at)),
+        }
+    }
+
+    fn channel_of(&mut self, expr: &Expr, of: &Expr, channel: usize) -> Result<Value, ExprError> {
+        let slot = self.slot(of)?;
+        let dims = self.signature.inputs[slot].shape.dims();
+        let channels = if dims.len() >= 3 { dims[dims.len() - 1] } else { 1 };
+        if channel >= channels && !self.signature.output.shape.is_empty() {
+            let message = format!("there is no channel {channel}: the input has {channels}");
+            return Err(ExprError::new(message, &expr.at));
+        }
+        Ok(Value::Reg(self.builder.channel(slot, channel, channels.max(1))))
+    }
+
+    fn param(&mut self, expr: &Expr, name: &str) -> Result<Value, ExprError> {
+        let params = &self.signature.params;
+        let Some((_, kind, value)) = params.iter().find(|(own, _, _)| *own == name) else {
+            return Err(ExprError::new(format!("there is no param `{name}`"), &expr.at));
+        };
+        match (kind, value) {
+            (ParamKind::Int | ParamKind::Number, ParamValue::Int(_)) => Ok(Value::WholeParam(name.to_owned())),
+            // An integral float counts as an integer, up to where floats skip integers.
+            (ParamKind::Number, ParamValue::Float(value)) if value.fract() == 0.0 && value.abs() <= 2f64.powi(53) => {
+                Ok(Value::WholeParam(name.to_owned()))
+            }
+            (ParamKind::Float | ParamKind::Number, _) => Ok(Value::FloatParam(name.to_owned())),
+            (ParamKind::Bool, _) => {
+                let (reg, zero) = (self.builder.param(name, Ty::U32), self.builder.constant(Scalar::U32(0)));
+                Ok(Value::Reg(self.builder.compare(CompareOp::Ne, reg, zero)))
+            }
+            (kind, _) => {
+                let message = format!("`{name}` is a {kind}, and expressions compute with numbers");
+                Err(ExprError::new(message, &expr.at))
+            }
+        }
+    }
+
+    fn is_whole(&self, value: &Value) -> bool {
+        matches!(value, Value::Int(_) | Value::WholeParam(_))
+    }
+
+    /// The type of a value by itself.
+    fn own_type(&self, value: &Value) -> Ty {
+        match value {
+            Value::Reg(reg) => self.builder.ty(*reg),
+            Value::Int(_) | Value::WholeParam(_) => Ty::S32,
+            Value::Float(_) | Value::FloatParam(_) => self.float,
+        }
+    }
+
+    /// The type a value takes when it meets `ty`: its own if it is settled, a float if it needs one.
+    fn meet_type(&self, value: &Value, ty: Ty) -> Ty {
+        match value {
+            Value::Reg(reg) => self.builder.ty(*reg),
+            _ if ty.is_float() => ty,
+            Value::Int(_) | Value::WholeParam(_) => ty,
+            Value::Float(_) | Value::FloatParam(_) => self.float,
+        }
+    }
+
+    /// The type in which two values meet.
+    fn common(&self, a: &Value, b: &Value, a_expr: &Expr, b_expr: &Expr) -> Result<Ty, ExprError> {
+        let (x, y) = match (a, b) {
+            (Value::Reg(a), Value::Reg(b)) => (self.builder.ty(*a), self.builder.ty(*b)),
+            (Value::Reg(reg), other) | (other, Value::Reg(reg)) => {
+                let ty = self.builder.ty(*reg);
+                return if ty == Ty::Bool { Ok(ty) } else { Ok(self.meet_type(other, ty)) };
+            }
+            _ if self.is_whole(a) && self.is_whole(b) => return Ok(Ty::S32),
+            _ => return Ok(self.float),
+        };
+        let order = |ty| match ty {
+            Ty::Bool => 0,
+            Ty::U32 => 1,
+            Ty::S32 => 2,
+            Ty::S64 => 3,
+            Ty::F32 => 4,
+            Ty::F64 => 5,
+        };
+        let (low, high) = if order(x) <= order(y) { (x, y) } else { (y, x) };
+        match (low, high) {
+            (low, high) if low == high => Ok(high),
+            (Ty::Bool, _) => {
+                let (at, ty) = if x == Ty::Bool { (a_expr, y) } else { (b_expr, x) };
+                Err(ExprError::new(format!("a condition where {ty} is needed: use `select` or a cast"), &at.at))
+            }
+            (Ty::U32, Ty::S32) | (Ty::S64, Ty::F32) => {
+                Err(ExprError::new(format!("{x} and {y} do not mix: cast one of them"), &join(a_expr, b_expr)))
+            }
+            (_, high) => Ok(high),
+        }
+    }
+
+    /// The register of a value as `ty`.
+    fn register(&mut self, value: &Value, ty: Ty, expr: &Expr) -> Result<Reg, ExprError> {
+        let wrong = |what: String| Err(ExprError::new(what, &expr.at));
+        let Some(dtype) = ty.dtype() else {
+            return match value {
+                Value::Reg(reg) if self.builder.ty(*reg) == Ty::Bool => Ok(*reg),
+                _ => wrong("a number where a condition is needed".to_owned()),
+            };
+        };
+        match value {
+            Value::Reg(reg) if self.builder.ty(*reg) == ty => Ok(*reg),
+            Value::Reg(reg) => Ok(self.builder.cast(*reg, dtype)),
+            Value::Int(value) => match fits(*value, ty) {
+                true => Ok(self.builder.constant(Scalar::from_i64(dtype, *value))),
+                false => wrong(format!("{value} does not fit {dtype}")),
+            },
+            // Whether its value fits is checked where values are: at every call.
+            Value::WholeParam(name) => Ok(self.builder.param(name, ty)),
+            Value::Float(value) => Ok(self.builder.constant(Scalar::from_f64(dtype, *value))),
+            Value::FloatParam(name) => Ok(self.builder.param(name, ty)),
+        }
+    }
+
+    /// The register of a value that must be a number.
+    fn number(&mut self, value: &Value, expr: &Expr) -> Result<Reg, ExprError> {
+        let ty = self.own_type(value);
+        if ty == Ty::Bool {
+            let message = "a condition where a number is needed: use `select` or a cast";
+            return Err(ExprError::new(message, &expr.at));
+        }
+        self.register(value, ty, expr)
+    }
+
+    fn truth(&mut self, expr: &Expr) -> Result<Reg, ExprError> {
+        let value = self.value(expr)?;
+        match value {
+            Value::Reg(reg) if self.builder.ty(reg) == Ty::Bool => Ok(reg),
+            _ => Err(ExprError::new("a number where a condition is needed: compare it, as in `x != 0`", &expr.at)),
+        }
+    }
+
+    /// Both operands in their common type.
+    fn pair(&mut self, a: &Expr, b: &Expr) -> Result<(Reg, Reg), ExprError> {
+        let (x, y) = (self.value(a)?, self.value(b)?);
+        self.pair_of(&x, &y, a, b)
+    }
+
+    fn pair_of(&mut self, x: &Value, y: &Value, a: &Expr, b: &Expr) -> Result<(Reg, Reg), ExprError> {
+        let ty = self.common(x, y, a, b)?;
+        Ok((self.register(x, ty, a)?, self.register(y, ty, b)?))
+    }
+
+    /// Both operands as numbers in their common type.
+    fn numbers(&mut self, a: &Expr, b: &Expr) -> Result<(Reg, Reg), ExprError> {
+        let (x, y) = (self.value(a)?, self.value(b)?);
+        for (value, expr) in [(&x, a), (&y, b)] {
+            if self.own_type(value) == Ty::Bool {
+                self.number(value, expr)?;
+            }
+        }
+        self.pair_of(&x, &y, a, b)
+    }
+
+    fn infix(&mut self, op: Infix, a: &Expr, b: &Expr) -> Result<Value, ExprError> {
+        let op = match op {
+            Infix::Logic(op) => {
+                let (a, b) = (self.truth(a)?, self.truth(b)?);
+                return Ok(Value::Reg(self.builder.logic(op, a, b)));
+            }
+            Infix::Compare(op) => {
+                let (x, y) = self.pair(a, b)?;
+                return Ok(Value::Reg(self.compare(op, x, y)));
+            }
+            Infix::Rem => {
+                let (x, y) = self.numbers(a, b)?;
+                if self.builder.ty(x).is_float() {
+                    return Err(ExprError::new("`%` is for integers", &join(a, b)));
+                }
+                let quotient = self.builder.binary(BinaryOp::Div, x, y);
+                let product = self.builder.binary(BinaryOp::Mul, quotient, y);
+                return Ok(Value::Reg(self.builder.binary(BinaryOp::Sub, x, product)));
+            }
+            Infix::Add => BinaryOp::Add,
+            Infix::Sub => BinaryOp::Sub,
+            Infix::Mul => BinaryOp::Mul,
+            Infix::Div => BinaryOp::Div,
+        };
+        if let Some(value) = fold_literals(op, &self.literal(a), &self.literal(b)) {
+            return Ok(value);
+        }
+        let (x, y) = self.numbers(a, b)?;
+        Ok(Value::Reg(self.builder.binary(op, x, y)))
+    }
+
+    /// An expression made of literals only, as one.
+    fn literal(&self, expr: &Expr) -> Option<Value> {
+        match &*expr.node {
+            Node::Int(value) => Some(Value::Int(*value)),
+            Node::Float(value) => Some(Value::Float(*value)),
+            Node::Negate(of) => match self.literal(of)? {
+                Value::Int(value) => Some(Value::Int(value.wrapping_neg())),
+                Value::Float(value) => Some(Value::Float(-value)),
+                _ => None,
+            },
+            Node::Infix(op, a, b) => {
+                let op = match op {
+                    Infix::Add => BinaryOp::Add,
+                    Infix::Sub => BinaryOp::Sub,
+                    Infix::Mul => BinaryOp::Mul,
+                    Infix::Div => BinaryOp::Div,
+                    _ => return None,
+                };
+                fold_literals(op, &self.literal(a), &self.literal(b))
+            }
+            _ => None,
+        }
+    }
+
+    /// Truth values compare through `&&`, `||` and `!`, so that devices need no comparison of them.
+    fn compare(&mut self, op: CompareOp, x: Reg, y: Reg) -> Reg {
+        if self.builder.ty(x) != Ty::Bool {
+            return self.builder.compare(op, x, y);
+        }
+        let both = self.builder.logic(LogicOp::And, x, y);
+        let one = self.builder.logic(LogicOp::Or, x, y);
+        let none = self.builder.not(one);
+        let equal = self.builder.logic(LogicOp::Or, both, none);
+        let (not_x, not_y) = (self.builder.not(x), self.builder.not(y));
+        match op {
+            CompareOp::Eq => equal,
+            CompareOp::Ne => self.builder.not(equal),
+            CompareOp::Lt => self.builder.logic(LogicOp::And, not_x, y),
+            CompareOp::Gt => self.builder.logic(LogicOp::And, x, not_y),
+            CompareOp::Le => self.builder.logic(LogicOp::Or, not_x, y),
+            CompareOp::Ge => self.builder.logic(LogicOp::Or, x, not_y),
+        }
+    }
+
+    /// A register as a float, for functions that have no integer form.
+    fn float(&mut self, reg: Reg) -> Reg {
+        let ty = self.builder.ty(reg);
+        match self.float.dtype() {
+            Some(dtype) if !ty.is_float() => self.builder.cast(reg, dtype),
+            _ => reg,
+        }
+    }
+
+    fn float_argument(&mut self, expr: &Expr) -> Result<Reg, ExprError> {
+        let value = self.value(expr)?;
+        let ty = self.meet_type(&value, self.float);
+        if ty == Ty::Bool {
+            return self.number(&value, expr);
+        }
+        let reg = self.register(&value, ty, expr)?;
+        Ok(self.float(reg))
+    }
+
+    /// A constant of the same type as `like`.
+    fn number_like(&mut self, like: Reg, value: f64) -> Reg {
+        let dtype = self.builder.ty(like).dtype().unwrap_or(DType::F32);
+        self.builder.constant(Scalar::from_f64(dtype, value))
+    }
+
+    fn call(&mut self, function: Function, arguments: &[Expr]) -> Result<Value, ExprError> {
+        let reg = match (function, arguments) {
+            (Function::Unary(op), [a]) if op.keeps_integers() => {
+                let value = self.value(a)?;
+                let reg = self.number(&value, a)?;
+                self.builder.unary(op, reg)
+            }
+            (Function::Unary(op), [a]) => {
+                let reg = self.float_argument(a)?;
+                self.builder.unary(op, reg)
+            }
+            (Function::Min, [a, b]) => {
+                let (x, y) = self.numbers(a, b)?;
+                self.builder.binary(BinaryOp::Min, x, y)
+            }
+            (Function::Max, [a, b]) => {
+                let (x, y) = self.numbers(a, b)?;
+                self.builder.binary(BinaryOp::Max, x, y)
+            }
+            (Function::Pow, [a, b]) => {
+                let (x, y) = self.numbers(a, b)?;
+                let (x, y) = (self.float(x), self.float(y));
+                self.builder.binary(BinaryOp::Pow, x, y)
+            }
+            (Function::Select, [condition, a, b]) => {
+                let condition = self.truth(condition)?;
+                let (x, y) = self.pair(a, b)?;
+                self.builder.select(condition, x, y)
+            }
+            (Function::Clamp, [a, low, high]) => {
+                let (x, low_reg) = self.numbers(a, low)?;
+                let raised = Value::Reg(self.builder.binary(BinaryOp::Max, x, low_reg));
+                let high_value = self.value(high)?;
+                let (x, high_reg) = self.pair_of(&raised, &high_value, a, high)?;
+                self.builder.binary(BinaryOp::Min, x, high_reg)
+            }
+            (Function::Relu, [a]) => {
+                let value = self.value(a)?;
+                let x = self.number(&value, a)?;
+                let zero = self.number_like(x, 0.0);
+                let negative = self.builder.compare(CompareOp::Lt, x, zero);
+                self.builder.select(negative, zero, x)
+            }
+            (Function::Relu, [a, slope]) => {
+                let (x, slope) = self.numbers(a, slope)?;
+                let zero = self.number_like(x, 0.0);
+                let scaled = self.builder.binary(BinaryOp::Mul, x, slope);
+                // A slope of zero gives zero, also for infinity and without a sign.
+                let flat = self.builder.compare(CompareOp::Eq, slope, zero);
+                let below = self.builder.select(flat, zero, scaled);
+                let negative = self.builder.compare(CompareOp::Lt, x, zero);
+                self.builder.select(negative, below, x)
+            }
+            (Function::Sigmoid, [a]) => {
+                let x = self.float_argument(a)?;
+                let one = self.number_like(x, 1.0);
+                let negated = self.builder.unary(UnaryOp::Neg, x);
+                let exp = self.builder.unary(UnaryOp::Exp, negated);
+                let sum = self.builder.binary(BinaryOp::Add, one, exp);
+                self.builder.binary(BinaryOp::Div, one, sum)
+            }
+            (Function::Gelu, [a]) => {
+                let x = self.float_argument(a)?;
+                let (one, half) = (self.number_like(x, 1.0), self.number_like(x, 0.5));
+                let root = self.number_like(x, std::f64::consts::FRAC_1_SQRT_2);
+                let scaled = self.builder.binary(BinaryOp::Mul, x, root);
+                let erf = self.builder.unary(UnaryOp::Erf, scaled);
+                let sum = self.builder.binary(BinaryOp::Add, one, erf);
+                let halved = self.builder.binary(BinaryOp::Mul, x, half);
+                self.builder.binary(BinaryOp::Mul, halved, sum)
+            }
+            (function, arguments) => {
+                let message = format!("`{}` does not take {} arguments", function.name(), arguments.len());
+                return Err(ExprError::new(message, &arguments.first().and_then(|first| first.at.clone())));
+            }
+        };
+        Ok(Value::Reg(reg))
+    }
+}
+
+/// Whether an integer can be written in a type without changing.
+fn fits(value: i64, ty: Ty) -> bool {
+    match ty {
+        Ty::S32 => i32::try_from(value).is_ok(),
+        Ty::U32 => u32::try_from(value).is_ok(),
+        _ => true,
+    }
+}
+
+/// Two literals as one. Division is exact: `1 / 2` is 0.5, not 0.
+fn fold_literals(op: BinaryOp, a: &Option<Value>, b: &Option<Value>) -> Option<Value> {
+    let float = |value: &Value| match value {
+        Value::Int(value) => *value as f64,
+        Value::Float(value) => *value,
+        _ => f64::NAN,
+    };
+    let (a, b) = (a.as_ref()?, b.as_ref()?);
+    if let (Value::Int(x), Value::Int(y)) = (a, b) {
+        let whole = match op {
+            BinaryOp::Add => x.checked_add(*y),
+            BinaryOp::Sub => x.checked_sub(*y),
+            BinaryOp::Mul => x.checked_mul(*y),
+            _ => x.checked_rem(*y).filter(|rest| *rest == 0).and_then(|_| x.checked_div(*y)),
+        };
+        if let Some(whole) = whole {
+            return Some(Value::Int(whole));
+        }
+    }
+    match super::scalar_ops::apply_binary(op, Scalar::F64(float(a)), Scalar::F64(float(b))) {
+        Scalar::F64(value) => Some(Value::Float(value)),
+        _ => None,
+    }
+}
+
+/// From the start of one place to the end of another.
+fn join(a: &Expr, b: &Expr) -> Option<Location> {
+    match (&a.at, &b.at) {
+        (Some(a), Some(b)) => Some(Location { source: a.source.clone(), start: a.start, end: b.end.max(a.end) }),
+        _ => None,
+    }
+}

@@ -1,0 +1,83 @@
+//! Runs programs on the host, one element at a time: what devices are checked against.
+
+use super::program::{LogicOp, Op, Program};
+use super::scalar_ops::{apply_binary, apply_unary, cast, compare, store};
+use crate::{Data, Scalar, Shape};
+
+#[derive(Clone, Copy)]
+enum Value {
+    Number(Scalar),
+    Truth(bool),
+}
+
+impl Value {
+    fn number(self) -> Scalar {
+        match self {
+            Value::Number(value) => value,
+            Value::Truth(value) => Scalar::S32(value.into()),
+        }
+    }
+
+    fn truth(self) -> bool {
+        match self {
+            Value::Number(value) => value.as_f64() != 0.0,
+            Value::Truth(value) => value,
+        }
+    }
+}
+
+/// Runs `program` over every element of `shape`. `params` holds the value of each of the program's param slots.
+///
+/// Returns one list per output. Elements that an input does not have count as zero.
+pub fn interpret(program: &Program, inputs: &[Data], params: &[Scalar], shape: &Shape) -> Vec<Data> {
+    let mut outputs: Vec<Vec<Scalar>> = vec![Vec::with_capacity(shape.len()); program.outputs().len()];
+    let mut registers: Vec<Value> = Vec::with_capacity(program.ops().len());
+    for index in 0..shape.len() {
+        registers.clear();
+        for op in program.ops() {
+            let number = |reg: usize| registers[reg].number();
+            let truth = |reg: usize| registers[reg].truth();
+            let value = match *op {
+                Op::Input { slot } => {
+                    let at = if program.inputs()[slot].broadcast { 0 } else { index };
+                    Value::Number(load(&inputs[slot], at))
+                }
+                Op::Channel { slot, channel, of } => Value::Number(load(&inputs[slot], index / of * of + channel)),
+                Op::Const(value) => Value::Number(value),
+                Op::Param(slot) => Value::Number(params[slot]),
+                Op::Index => Value::Number(Scalar::S32(index as i32)),
+                Op::Coord(axis) => {
+                    let inner: usize = shape.dims()[axis + 1..].iter().product();
+                    Value::Number(Scalar::S32((index / inner % shape.dims()[axis]) as i32))
+                }
+                Op::Dim(axis) => Value::Number(Scalar::S32(shape.dims()[axis] as i32)),
+                Op::Unary(op, a) => Value::Number(apply_unary(op, number(a))),
+                Op::Binary(op, a, b) => Value::Number(apply_binary(op, number(a), number(b))),
+                Op::Compare(op, a, b) => Value::Truth(compare(op, number(a), number(b))),
+                Op::Logic(LogicOp::And, a, b) => Value::Truth(truth(a) && truth(b)),
+                Op::Logic(LogicOp::Or, a, b) => Value::Truth(truth(a) || truth(b)),
+                Op::Not(a) => Value::Truth(!truth(a)),
+                Op::Select(c, a, b) => registers[if truth(c) { a } else { b }],
+                Op::Cast(a, dtype) => Value::Number(as_register(cast(number(a), dtype))),
+                Op::Store { slot, value } => {
+                    outputs[slot].push(store(number(value), program.outputs()[slot]));
+                    registers[value]
+                }
+            };
+            registers.push(value);
+        }
+    }
+    program.outputs().iter().zip(outputs).map(|(dtype, values)| Data::collect(*dtype, values)).collect()
+}
+
+fn load(data: &Data, index: usize) -> Scalar {
+    as_register(data.get(index).unwrap_or(Scalar::from_i64(data.dtype(), 0)))
+}
+
+/// Registers hold no u8: a value of it is an s32.
+fn as_register(value: Scalar) -> Scalar {
+    match value {
+        Scalar::U8(value) => Scalar::S32(value.into()),
+        other => other,
+    }
+}

@@ -1,0 +1,281 @@
+//! Pointwise expressions: the IR that built-in kernels, user kernels and fused stages share.
+//!
+//! An [`Expr`] is untyped text or Rust (`clamp(x * gain + bias, 0, 1)`). Given the element types of a call it becomes a
+//! [`Program`]: typed, simplified, straight-line. Devices execute programs; [`interpret`] is what they are checked against.
+//!
+//! The rules, in short:
+//!
+//! - Values are computed in `f32 f64 s32 s64 u32`; `u8` data computes as `s32` and saturates when stored.
+//! - A literal or param takes the type of what it meets: `x + 1` on integers is integer arithmetic. A float on integers
+//!   (`x * 0.5`) computes in f32.
+//! - Two data types meet in the wider one; `s32` with `u32`, and `s64` with `f32`, need a cast.
+//! - Integers wrap; division truncates, and by zero is 0. `f32(x)` … `u8(x)` cast: floats lose their fraction and saturate.
+//! - A float stored to integers rounds half to even and saturates.
+
+mod builder;
+mod check;
+mod error;
+mod interpret;
+mod parse;
+mod print;
+mod program;
+mod scalar_ops;
+
+use std::sync::Arc;
+
+pub use error::ExprError;
+pub use interpret::interpret;
+pub use parse::Scope;
+pub use program::{BinaryOp, CompareOp, InputSlot, LogicOp, Op, ParamSlot, ParamSource, Program, Reg, Ty, UnaryOp};
+pub use scalar_ops::{apply_binary, apply_unary, cast, compare, store};
+
+use crate::DType;
+
+/// A pointwise expression over inputs, params and coordinates. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Expr {
+    node: Arc<Node>,
+    at: Option<Location>,
+}
+
+/// A place in the text an expression was parsed from.
+#[derive(Clone, Debug)]
+pub(crate) struct Location {
+    source: Arc<str>,
+    start: usize,
+    end: usize,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Node {
+    Input(String),
+    Param(String),
+    Int(i64),
+    Float(f64),
+    Bool(bool),
+    Index,
+    Channel,
+    Coord(usize),
+    Dim(usize),
+    /// One channel of an input, at this pixel.
+    ChannelOf(Expr, usize),
+    Negate(Expr),
+    Not(Expr),
+    Infix(Infix, Expr, Expr),
+    Cast(DType, Expr),
+    Call(Function, Vec<Expr>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Infix {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Rem,
+    Compare(CompareOp),
+    Logic(LogicOp),
+}
+
+/// The functions an expression may call, by name and number of arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Function {
+    Unary(UnaryOp),
+    Min,
+    Max,
+    Pow,
+    Select,
+    Clamp,
+    Relu,
+    Sigmoid,
+    Gelu,
+}
+
+impl Function {
+    const ALL: [Function; 19] = [
+        Function::Unary(UnaryOp::Abs),
+        Function::Unary(UnaryOp::Floor),
+        Function::Unary(UnaryOp::Ceil),
+        Function::Unary(UnaryOp::Round),
+        Function::Unary(UnaryOp::Exp),
+        Function::Unary(UnaryOp::Log),
+        Function::Unary(UnaryOp::Sqrt),
+        Function::Unary(UnaryOp::Sin),
+        Function::Unary(UnaryOp::Cos),
+        Function::Unary(UnaryOp::Tanh),
+        Function::Unary(UnaryOp::Erf),
+        Function::Min,
+        Function::Max,
+        Function::Pow,
+        Function::Select,
+        Function::Clamp,
+        Function::Relu,
+        Function::Sigmoid,
+        Function::Gelu,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Function::Unary(op) => op.name(),
+            Function::Min => "min",
+            Function::Max => "max",
+            Function::Pow => "pow",
+            Function::Select => "select",
+            Function::Clamp => "clamp",
+            Function::Relu => "relu",
+            Function::Sigmoid => "sigmoid",
+            Function::Gelu => "gelu",
+        }
+    }
+
+    /// The fewest and the most arguments.
+    fn arity(self) -> (usize, usize) {
+        match self {
+            Function::Unary(_) | Function::Sigmoid | Function::Gelu => (1, 1),
+            Function::Relu => (1, 2),
+            Function::Min | Function::Max | Function::Pow => (2, 2),
+            Function::Select | Function::Clamp => (3, 3),
+        }
+    }
+
+    fn from_name(name: &str) -> Option<Function> {
+        Self::ALL.into_iter().find(|function| function.name() == name)
+    }
+}
+
+impl Expr {
+    pub(crate) fn new(node: Node) -> Expr {
+        Expr { node: Arc::new(node), at: None }
+    }
+
+    /// The input called `name`, at this element.
+    pub fn input(name: impl Into<String>) -> Expr {
+        Expr::new(Node::Input(name.into()))
+    }
+
+    /// The param called `name`.
+    pub fn param(name: impl Into<String>) -> Expr {
+        Expr::new(Node::Param(name.into()))
+    }
+
+    /// The position of this element in its buffer, from 0.
+    pub fn index() -> Expr {
+        Expr::new(Node::Index)
+    }
+
+    /// The position of this element along `axis`.
+    pub fn coord(axis: usize) -> Expr {
+        Expr::new(Node::Coord(axis))
+    }
+
+    /// The output's size along `axis`.
+    pub fn dim(axis: usize) -> Expr {
+        Expr::new(Node::Dim(axis))
+    }
+
+    /// The channel of this element: its last coordinate in an image, 0 elsewhere.
+    pub fn channel() -> Expr {
+        Expr::new(Node::Channel)
+    }
+
+    /// Channel `index` of an input's pixel at this place.
+    pub fn channel_of(self, index: usize) -> Expr {
+        Expr::new(Node::ChannelOf(self, index))
+    }
+
+    /// The value converted to `dtype` as a cast does.
+    pub fn cast(self, dtype: DType) -> Expr {
+        Expr::new(Node::Cast(dtype, self))
+    }
+
+    /// `self` where `condition` holds, `other` elsewhere.
+    pub fn select(condition: Expr, then: Expr, other: Expr) -> Expr {
+        Expr::call(Function::Select, [condition, then, other])
+    }
+
+    /// The value kept between `low` and `high`.
+    pub fn clamp(self, low: impl Into<Expr>, high: impl Into<Expr>) -> Expr {
+        Expr::call(Function::Clamp, [self, low.into(), high.into()])
+    }
+
+    /// `max(x, 0)`, or with a slope `x * slope` below zero.
+    pub fn relu(self, slope: Option<Expr>) -> Expr {
+        Expr::call(Function::Relu, std::iter::once(self).chain(slope))
+    }
+
+    /// `1 / (1 + exp(-x))`.
+    pub fn sigmoid(self) -> Expr {
+        Expr::call(Function::Sigmoid, [self])
+    }
+
+    /// `x / 2 * (1 + erf(x / sqrt(2)))`.
+    pub fn gelu(self) -> Expr {
+        Expr::call(Function::Gelu, [self])
+    }
+
+    /// The smaller of two values; the other one if one is NaN.
+    pub fn min(self, other: impl Into<Expr>) -> Expr {
+        Expr::call(Function::Min, [self, other.into()])
+    }
+
+    /// The larger of two values; the other one if one is NaN.
+    pub fn max(self, other: impl Into<Expr>) -> Expr {
+        Expr::call(Function::Max, [self, other.into()])
+    }
+
+    /// `self` to the power of `exponent`.
+    pub fn pow(self, exponent: impl Into<Expr>) -> Expr {
+        Expr::call(Function::Pow, [self, exponent.into()])
+    }
+
+    /// Whether the two compare so.
+    pub fn compare(self, op: CompareOp, other: impl Into<Expr>) -> Expr {
+        Expr::new(Node::Infix(Infix::Compare(op), self, other.into()))
+    }
+
+    /// Applies a function of one argument.
+    pub fn unary(self, op: UnaryOp) -> Expr {
+        Expr::call(Function::Unary(op), [self])
+    }
+
+    fn call(function: Function, arguments: impl IntoIterator<Item = Expr>) -> Expr {
+        Expr::new(Node::Call(function, arguments.into_iter().collect()))
+    }
+}
+
+impl From<i64> for Expr {
+    fn from(value: i64) -> Expr {
+        Expr::new(Node::Int(value))
+    }
+}
+
+impl From<i32> for Expr {
+    fn from(value: i32) -> Expr {
+        Expr::from(i64::from(value))
+    }
+}
+
+impl From<f64> for Expr {
+    fn from(value: f64) -> Expr {
+        Expr::new(Node::Float(value))
+    }
+}
+
+macro_rules! operators {
+    ($($trait:ident $method:ident $op:ident),+) => {$(
+        impl<T: Into<Expr>> std::ops::$trait<T> for Expr {
+            type Output = Expr;
+            fn $method(self, other: T) -> Expr {
+                Expr::new(Node::Infix(Infix::$op, self, other.into()))
+            }
+        }
+    )+};
+}
+operators!(Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, Rem rem Rem);
+
+impl std::ops::Neg for Expr {
+    type Output = Expr;
+    fn neg(self) -> Expr {
+        Expr::new(Node::Negate(self))
+    }
+}

@@ -1,0 +1,469 @@
+//! Text to expression: a tokeniser and a recursive-descent parser.
+
+use std::sync::Arc;
+
+use super::{CompareOp, Expr, ExprError, Function, Infix, Location, LogicOp, Node};
+use crate::{DType, nearest};
+
+/// How deeply an expression may nest: enough for people, and short of any stack's end.
+const MAX_DEPTH: usize = 100;
+
+/// The names an expression's text may use.
+#[derive(Clone, Debug, Default)]
+pub struct Scope {
+    inputs: Vec<String>,
+    params: Vec<String>,
+}
+
+impl Scope {
+    /// These inputs and params.
+    pub fn new<I, P>(inputs: I, params: P) -> Scope
+    where
+        I: IntoIterator<Item: Into<String>>,
+        P: IntoIterator<Item: Into<String>>,
+    {
+        Scope {
+            inputs: inputs.into_iter().map(Into::into).collect(),
+            params: params.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl Expr {
+    /// Parses `text`, in which the names of `scope` may appear.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that does not parse, with its place.
+    ///
+    /// ```
+    /// use dala_spec::{Expr, Scope};
+    /// let error = Expr::parse("clamp(x * gian, 0, 1)", &Scope::new(["x"], ["gain"])).unwrap_err();
+    /// assert_eq!(error.to_string(), "\
+    /// unknown name `gian`, did you mean `gain`?
+    ///   clamp(x * gian, 0, 1)
+    ///             ^^^^");
+    /// ```
+    pub fn parse(text: &str, scope: &Scope) -> Result<Expr, ExprError> {
+        let source: Arc<str> = text.into();
+        let tokens = tokenise(&source)?;
+        let mut parser = Parser { source, tokens, next: 0, depth: 0, scope };
+        let expr = parser.any()?;
+        match parser.peek() {
+            Token::End => Ok(expr),
+            token => Err(parser.error_here(format!("expected an operator or the end, found {}", token.describe()))),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Token {
+    Int(i64),
+    Float(f64),
+    Name(String),
+    Symbol(&'static str),
+    End,
+}
+
+impl Token {
+    fn describe(&self) -> String {
+        match self {
+            Token::Int(value) => format!("`{value}`"),
+            Token::Float(value) => format!("`{value:?}`"),
+            Token::Name(name) => format!("`{name}`"),
+            Token::Symbol(symbol) => format!("`{symbol}`"),
+            Token::End => "the end".to_owned(),
+        }
+    }
+}
+
+/// Longer symbols first, so that `<=` is not read as `<`.
+const SYMBOLS: [&str; 20] =
+    ["<=", ">=", "==", "!=", "&&", "||", "+", "-", "*", "/", "%", "<", ">", "!", "(", ")", ",", ".", "=", "&"];
+
+fn tokenise(source: &Arc<str>) -> Result<Vec<(Token, usize, usize)>, ExprError> {
+    let mut tokens = Vec::new();
+    let mut at = 0;
+    let error =
+        |message: String, start, end| ExprError::new(message, &Some(Location { source: source.clone(), start, end }));
+    while let Some(first) = source[at..].chars().next() {
+        let rest = &source[at..];
+        if first.is_whitespace() {
+            at += first.len_utf8();
+        } else if first.is_ascii_digit() {
+            let len = number_len(rest);
+            let text = &rest[..len];
+            let token = if text.contains(['.', 'e', 'E']) {
+                text.parse().map(Token::Float).map_err(|_| format!("`{text}` is not a number"))
+            } else {
+                text.parse().map(Token::Int).map_err(|_| format!("`{text}` does not fit 64 bits"))
+            };
+            tokens.push((token.map_err(|message| error(message, at, at + len))?, at, at + len));
+            at += len;
+        } else if first.is_alphabetic() || first == '_' {
+            let len = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+            tokens.push((Token::Name(rest[..len].to_owned()), at, at + len));
+            at += len;
+        } else if let Some(symbol) = SYMBOLS.into_iter().find(|symbol| rest.starts_with(symbol)) {
+            tokens.push((Token::Symbol(symbol), at, at + symbol.len()));
+            at += symbol.len();
+        } else {
+            return Err(error(format!("unexpected character `{first}`"), at, at + first.len_utf8()));
+        }
+    }
+    tokens.push((Token::End, source.len(), source.len()));
+    Ok(tokens)
+}
+
+/// The length of the number at the start of `text`: digits, a fraction, an exponent.
+fn number_len(text: &str) -> usize {
+    let digits = |from: usize| text[from..].bytes().take_while(u8::is_ascii_digit).count();
+    let mut len = digits(0);
+    if text[len..].starts_with('.') && digits(len + 1) > 0 {
+        len += 1 + digits(len + 1);
+    }
+    if text[len..].starts_with(['e', 'E']) {
+        let sign = usize::from(text[len + 1..].starts_with(['+', '-']));
+        let exponent = digits(len + 1 + sign);
+        if exponent > 0 {
+            len += 1 + sign + exponent;
+        }
+    }
+    len
+}
+
+struct Parser<'a> {
+    source: Arc<str>,
+    tokens: Vec<(Token, usize, usize)>,
+    next: usize,
+    depth: usize,
+    scope: &'a Scope,
+}
+
+impl Parser<'_> {
+    fn peek(&self) -> Token {
+        self.tokens[self.next].0.clone()
+    }
+
+    fn start(&self) -> usize {
+        self.tokens[self.next].1
+    }
+
+    /// The end of the token read last.
+    fn end(&self) -> usize {
+        self.next.checked_sub(1).map_or(0, |last| self.tokens[last].2)
+    }
+
+    fn advance(&mut self) -> Token {
+        let token = self.peek();
+        if token != Token::End {
+            self.next += 1;
+        }
+        token
+    }
+
+    fn take(&mut self, symbol: &str) -> bool {
+        let found = self.peek() == Token::Symbol(SYMBOLS.into_iter().find(|s| *s == symbol).unwrap_or(""));
+        if found {
+            self.next += 1;
+        }
+        found
+    }
+
+    fn expect(&mut self, symbol: &str) -> Result<(), ExprError> {
+        if self.take(symbol) {
+            return Ok(());
+        }
+        Err(self.error_here(format!("expected `{symbol}`, found {}", self.peek().describe())))
+    }
+
+    fn error_here(&self, message: String) -> ExprError {
+        let (_, start, end) = self.tokens[self.next];
+        self.error_at(message, start, end)
+    }
+
+    fn error_at(&self, message: String, start: usize, end: usize) -> ExprError {
+        ExprError::new(message, &Some(Location { source: self.source.clone(), start, end }))
+    }
+
+    /// An expression that begins at `start` and ends with the token read last.
+    fn node(&self, node: Node, start: usize) -> Expr {
+        let at = Location { source: self.source.clone(), start, end: self.end() };
+        Expr { node: Arc::new(node), at: Some(at) }
+    }
+
+    fn any(&mut self) -> Result<Expr, ExprError> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(self.error_here(format!("nested more than {MAX_DEPTH} levels deep")));
+        }
+        let expr = self.infix(0);
+        self.depth -= 1;
+        expr
+    }
+
+    /// Infix operators by binding strength, weakest first.
+    fn infix(&mut self, level: usize) -> Result<Expr, ExprError> {
+        const LEVELS: [&[(&str, Infix)]; 5] = [
+            &[("||", Infix::Logic(LogicOp::Or))],
+            &[("&&", Infix::Logic(LogicOp::And))],
+            &[
+                ("<=", Infix::Compare(CompareOp::Le)),
+                (">=", Infix::Compare(CompareOp::Ge)),
+                ("==", Infix::Compare(CompareOp::Eq)),
+                ("!=", Infix::Compare(CompareOp::Ne)),
+                ("<", Infix::Compare(CompareOp::Lt)),
+                (">", Infix::Compare(CompareOp::Gt)),
+            ],
+            &[("+", Infix::Add), ("-", Infix::Sub)],
+            &[("*", Infix::Mul), ("/", Infix::Div), ("%", Infix::Rem)],
+        ];
+        let Some(operators) = LEVELS.get(level) else { return self.prefix() };
+        let start = self.start();
+        let mut left = self.infix(level + 1)?;
+        let mut length = 0;
+        while let Some((_, op)) = operators.iter().find(|(symbol, _)| self.take(symbol)) {
+            if matches!(op, Infix::Compare(_)) && length > 0 {
+                let (_, from, to) = self.tokens[self.next - 1];
+                return Err(self.error_at("comparisons do not chain: use `&&`".to_owned(), from, to));
+            }
+            length += 1;
+            if length > 10 * MAX_DEPTH {
+                return Err(self.error_here("the expression is too long".to_owned()));
+            }
+            let right = self.infix(level + 1)?;
+            left = self.node(Node::Infix(*op, left, right), start);
+        }
+        Ok(left)
+    }
+
+    fn prefix(&mut self) -> Result<Expr, ExprError> {
+        let start = self.start();
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(self.error_here(format!("nested more than {MAX_DEPTH} levels deep")));
+        }
+        let expr = if self.take("-") {
+            let operand = self.prefix()?;
+            // A minus before a number belongs to the number, so that the smallest integer can be written.
+            match *operand.node {
+                Node::Int(value) => self.node(Node::Int(value.wrapping_neg()), start),
+                Node::Float(value) => self.node(Node::Float(-value), start),
+                _ => self.node(Node::Negate(operand), start),
+            }
+        } else if self.take("!") {
+            let operand = self.prefix()?;
+            self.node(Node::Not(operand), start)
+        } else {
+            self.postfix()?
+        };
+        self.depth -= 1;
+        Ok(expr)
+    }
+
+    /// A primary, perhaps with a channel: `x.r`.
+    fn postfix(&mut self) -> Result<Expr, ExprError> {
+        let start = self.start();
+        let mut expr = self.primary()?;
+        while self.take(".") {
+            let channel = match self.peek() {
+                Token::Name(name) => ["r", "g", "b", "a"].into_iter().position(|channel| channel == name),
+                _ => None,
+            };
+            let Some(channel) = channel else {
+                return Err(self.error_here(format!("expected r, g, b or a, found {}", self.peek().describe())));
+            };
+            self.advance();
+            expr = self.node(Node::ChannelOf(expr, channel), start);
+        }
+        Ok(expr)
+    }
+
+    fn primary(&mut self) -> Result<Expr, ExprError> {
+        let start = self.start();
+        match self.peek() {
+            Token::Int(value) => {
+                self.advance();
+                Ok(self.node(Node::Int(value), start))
+            }
+            Token::Float(value) => {
+                self.advance();
+                Ok(self.node(Node::Float(value), start))
+            }
+            Token::Name(name) => {
+                self.advance();
+                if self.take("(") { self.call(&name, start) } else { self.name(&name, start) }
+            }
+            Token::Symbol("(") => {
+                self.advance();
+                let inner = self.any()?;
+                self.expect(")")?;
+                Ok(inner)
+            }
+            token => Err(self.error_here(format!("expected a value, found {}", token.describe()))),
+        }
+    }
+
+    fn name(&self, name: &str, start: usize) -> Result<Expr, ExprError> {
+        let node = if self.scope.inputs.iter().any(|input| input == name) {
+            Node::Input(name.to_owned())
+        } else if self.scope.params.iter().any(|param| param == name) {
+            Node::Param(name.to_owned())
+        } else {
+            match name {
+                "index" => Node::Index,
+                "channel" => Node::Channel,
+                "true" => Node::Bool(true),
+                "false" => Node::Bool(false),
+                _ => return Err(self.unknown(name, start)),
+            }
+        };
+        Ok(self.node(node, start))
+    }
+
+    fn unknown(&self, name: &str, start: usize) -> ExprError {
+        let end = start + name.len();
+        let callable = Function::from_name(name).is_some() || DType::from_name(name).is_some();
+        if callable || name == "coord" || name == "dim" {
+            return self.error_at(format!("`{name}` is a function: write `{name}(…)`"), start, end);
+        }
+        let own = self.scope.inputs.iter().chain(&self.scope.params).map(String::as_str);
+        let candidates = own.chain(["index", "channel", "true", "false"]);
+        match nearest(name, candidates) {
+            Some(close) => self.error_at(format!("unknown name `{name}`, did you mean `{close}`?"), start, end),
+            None => self.error_at(format!("unknown name `{name}`"), start, end),
+        }
+    }
+
+    /// The arguments and the meaning of a call; its name and `(` are read.
+    fn call(&mut self, name: &str, start: usize) -> Result<Expr, ExprError> {
+        let name_end = start + name.len();
+        let mut arguments = Vec::new();
+        if !self.take(")") {
+            loop {
+                arguments.push(self.any()?);
+                if !self.take(",") {
+                    break;
+                }
+            }
+            self.expect(")")?;
+        }
+        let arity = |parser: &Self, min: usize, max: usize| {
+            if (min..=max).contains(&arguments.len()) {
+                return Ok(());
+            }
+            let wanted = if min == max { format!("{min}") } else { format!("{min} or {max}") };
+            let plural = if max == 1 { "" } else { "s" };
+            let found = arguments.len();
+            let message = format!("`{name}` takes {wanted} argument{plural}, found {found}");
+            Err(parser.error_at(message, start, name_end))
+        };
+        if let Some(function) = Function::from_name(name) {
+            arity(self, function.arity().0, function.arity().1)?;
+            return Ok(self.node(Node::Call(function, arguments), start));
+        }
+        if let Some(dtype) = DType::from_name(name) {
+            arity(self, 1, 1)?;
+            return Ok(self.node(Node::Cast(dtype, arguments.remove(0)), start));
+        }
+        match name {
+            "coord" | "dim" => {
+                arity(self, 1, 1)?;
+                let axis = self.small_literal(&arguments[0], "an axis")?;
+                Ok(self.node(if name == "coord" { Node::Coord(axis) } else { Node::Dim(axis) }, start))
+            }
+            "channel" => {
+                arity(self, 2, 2)?;
+                let channel = self.small_literal(&arguments[1], "a channel")?;
+                Ok(self.node(Node::ChannelOf(arguments.swap_remove(0), channel), start))
+            }
+            _ => {
+                let names = Function::ALL.into_iter().map(Function::name);
+                let names = names.chain(DType::ALL.into_iter().map(DType::name)).chain(["coord", "dim", "channel"]);
+                let hint = nearest(name, names).map(|close| format!(", did you mean `{close}`?")).unwrap_or_default();
+                Err(self.error_at(format!("unknown function `{name}`{hint}"), start, name_end))
+            }
+        }
+    }
+
+    fn small_literal(&self, expr: &Expr, what: &str) -> Result<usize, ExprError> {
+        match *expr.node {
+            Node::Int(value @ 0..=255) => Ok(value as usize),
+            _ => Err(ExprError::new(format!("{what} is a whole number from 0, written out"), &expr.at)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Expr, ExprError> {
+        Expr::parse(text, &Scope::new(["x", "y"], ["gain"]))
+    }
+
+    #[test]
+    fn prints_what_it_read() {
+        for text in [
+            "clamp(x * gain + 1, 0, 1)",
+            "x - (y - 1)",
+            "x - y - 1",
+            "-x * 2",
+            "-(x * 2)",
+            "select(x > 0 && !(y <= 1), x, y)",
+            "f32(coord(1)) / f32(dim(1))",
+            "x.r * 0.25 + channel",
+            "index % 2",
+            "u8(x)",
+            "1e-10 + x * 0.1",
+            "(x < y) == (y < x)",
+        ] {
+            let printed = parse(text).unwrap().to_string();
+            assert_eq!(printed, text);
+            assert_eq!(parse(&printed).unwrap().to_string(), printed);
+        }
+    }
+
+    #[test]
+    fn errors_point_at_the_character() {
+        for (text, message, span) in [
+            ("x +", "expected a value, found the end", (3, 3)),
+            ("x $ y", "unexpected character `$`", (2, 3)),
+            ("clmap(x, 0, 1)", "unknown function `clmap`, did you mean `clamp`?", (0, 5)),
+            ("clamp(x, 0)", "`clamp` takes 3 arguments, found 2", (0, 5)),
+            ("x y", "expected an operator or the end, found `y`", (2, 3)),
+            ("0 < x < 1", "comparisons do not chain: use `&&`", (6, 7)),
+            ("(x", "expected `)`, found the end", (2, 2)),
+            ("é + x", "unknown name `é`", (0, 1)),
+            ("x + é", "unknown name `é`", (4, 5)),
+            ("relu * 2", "`relu` is a function: write `relu(…)`", (0, 4)),
+            ("coord(x)", "an axis is a whole number from 0, written out", (6, 7)),
+            ("99999999999999999999", "`99999999999999999999` does not fit 64 bits", (0, 20)),
+            ("", "expected a value, found the end", (0, 0)),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert_eq!((error.message.as_str(), error.span), (message, Some(span)), "in {text}");
+        }
+    }
+
+    #[test]
+    fn depth_and_length_are_bounded() {
+        for text in ["(".repeat(100_000), "-".repeat(100_000), format!("x{}", " + x".repeat(100_000))] {
+            assert!(parse(&text).is_err());
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_panics(text in "\\PC{0,40}") {
+            let _ = parse(&text).map_err(|error| error.to_string());
+        }
+
+        #[test]
+        fn no_token_soup_panics(tokens in proptest::collection::vec(proptest::sample::select(vec![
+            "x", "gain", "(", ")", ",", "+", "-", "*", "/", "%", "<", "==", "&&", "!", ".", "r", "1", "2.5", "min", "coord", "f32", "select",
+        ]), 0..30)) {
+            let _ = parse(&tokens.join(" ")).map_err(|error| error.to_string());
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Expressions and programs as text.
+
+use std::fmt;
+
+use super::{Expr, Infix, LogicOp, Node, Op, ParamSource, Program};
+
+impl Infix {
+    fn symbol(self) -> &'static str {
+        match self {
+            Infix::Add => "+",
+            Infix::Sub => "-",
+            Infix::Mul => "*",
+            Infix::Div => "/",
+            Infix::Rem => "%",
+            Infix::Compare(op) => op.symbol(),
+            Infix::Logic(LogicOp::And) => "&&",
+            Infix::Logic(LogicOp::Or) => "||",
+        }
+    }
+
+    /// How strongly the operator binds.
+    fn strength(self) -> u8 {
+        match self {
+            Infix::Logic(LogicOp::Or) => 1,
+            Infix::Logic(LogicOp::And) => 2,
+            Infix::Compare(_) => 3,
+            Infix::Add | Infix::Sub => 4,
+            Infix::Mul | Infix::Div | Infix::Rem => 5,
+        }
+    }
+}
+
+impl fmt::Display for Expr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_expr(f, self, 0)
+    }
+}
+
+/// Writes `expr` where an operator of strength `around` surrounds it, with parentheses if it needs them.
+fn write_expr(f: &mut fmt::Formatter<'_>, expr: &Expr, around: u8) -> fmt::Result {
+    match &*expr.node {
+        Node::Input(name) | Node::Param(name) => f.write_str(name),
+        Node::Int(value) => write!(f, "{value}"),
+        Node::Float(value) => write!(f, "{value:?}"),
+        Node::Bool(value) => write!(f, "{value}"),
+        Node::Index => f.write_str("index"),
+        Node::Channel => f.write_str("channel"),
+        Node::Coord(axis) => write!(f, "coord({axis})"),
+        Node::Dim(axis) => write!(f, "dim({axis})"),
+        Node::ChannelOf(of, channel) => match (&*of.node, channel) {
+            (Node::Input(name), 0..4) => write!(f, "{name}.{}", ["r", "g", "b", "a"][*channel]),
+            _ => {
+                f.write_str("channel(")?;
+                write_expr(f, of, 0)?;
+                write!(f, ", {channel})")
+            }
+        },
+        Node::Negate(of) => {
+            f.write_str("-")?;
+            write_expr(f, of, 6)
+        }
+        Node::Not(of) => {
+            f.write_str("!")?;
+            write_expr(f, of, 6)
+        }
+        Node::Infix(op, left, right) => {
+            let strength = op.strength();
+            let open = strength < around;
+            if open {
+                f.write_str("(")?;
+            }
+            // Comparisons do not chain, so both sides of one need parentheses around another.
+            let left_around = if matches!(op, Infix::Compare(_)) { strength + 1 } else { strength };
+            write_expr(f, left, left_around)?;
+            write!(f, " {} ", op.symbol())?;
+            write_expr(f, right, strength + 1)?;
+            if open {
+                f.write_str(")")?;
+            }
+            Ok(())
+        }
+        Node::Cast(dtype, of) => {
+            write!(f, "{dtype}(")?;
+            write_expr(f, of, 0)?;
+            f.write_str(")")
+        }
+        Node::Call(function, arguments) => {
+            write!(f, "{}(", function.name())?;
+            for (i, argument) in arguments.iter().enumerate() {
+                if i > 0 {
+                    f.write_str(", ")?;
+                }
+                write_expr(f, argument, 0)?;
+            }
+            f.write_str(")")
+        }
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (register, (op, ty)) in self.ops().iter().zip(self.types()).enumerate() {
+            if !matches!(op, Op::Store { .. }) {
+                write!(f, "%{register} = ")?;
+            }
+            match op {
+                Op::Input { slot } => write!(f, "input {slot} {}", self.inputs()[*slot].dtype)?,
+                Op::Channel { slot, channel, of } => write!(f, "input {slot} channel {channel} of {of}")?,
+                Op::Const(value) => write!(f, "{ty} {value}")?,
+                Op::Param(slot) => match &self.params()[*slot].source {
+                    ParamSource::Named(name) => write!(f, "param {name} {ty}")?,
+                    ParamSource::Fixed(value) => write!(f, "{ty} {value}")?,
+                },
+                Op::Index => f.write_str("index")?,
+                Op::Coord(axis) => write!(f, "coord {axis}")?,
+                Op::Dim(axis) => write!(f, "dim {axis}")?,
+                Op::Unary(op, a) => write!(f, "{} %{a}", op.name())?,
+                Op::Binary(op, a, b) => write!(f, "{} %{a} %{b}", op.name())?,
+                Op::Compare(op, a, b) => write!(f, "%{a} {} %{b}", op.symbol())?,
+                Op::Logic(LogicOp::And, a, b) => write!(f, "%{a} && %{b}")?,
+                Op::Logic(LogicOp::Or, a, b) => write!(f, "%{a} || %{b}")?,
+                Op::Not(a) => write!(f, "!%{a}")?,
+                Op::Select(c, a, b) => write!(f, "select %{c} %{a} %{b}")?,
+                Op::Cast(a, dtype) => write!(f, "{dtype}(%{a})")?,
+                Op::Store { slot, value } => write!(f, "store {slot} {} %{value}", self.outputs()[*slot])?,
+            }
+            f.write_str("\n")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,445 @@
+//! A type-checked expression: straight-line code in static single assignment form.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use crate::{DType, DeviceFacts, Scalar, Support, Unsupported};
+
+/// The number of the op whose result is meant.
+pub type Reg = usize;
+
+/// The type of a value while it is computed. Data of type `u8` is computed as `S32`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Ty {
+    /// 32-bit float.
+    F32,
+    /// 64-bit float.
+    F64,
+    /// 32-bit signed integer.
+    S32,
+    /// 64-bit signed integer.
+    S64,
+    /// 32-bit unsigned integer.
+    U32,
+    /// A truth value.
+    Bool,
+}
+
+impl Ty {
+    /// The type that data of `dtype` is computed in.
+    pub const fn of(dtype: DType) -> Ty {
+        match dtype {
+            DType::F32 => Ty::F32,
+            DType::F64 => Ty::F64,
+            DType::S32 | DType::U8 => Ty::S32,
+            DType::S64 => Ty::S64,
+            DType::U32 => Ty::U32,
+        }
+    }
+
+    /// The element type of that name; none for a truth value.
+    pub const fn dtype(self) -> Option<DType> {
+        match self {
+            Ty::F32 => Some(DType::F32),
+            Ty::F64 => Some(DType::F64),
+            Ty::S32 => Some(DType::S32),
+            Ty::S64 => Some(DType::S64),
+            Ty::U32 => Some(DType::U32),
+            Ty::Bool => None,
+        }
+    }
+
+    /// Whether this is a float.
+    pub const fn is_float(self) -> bool {
+        matches!(self, Ty::F32 | Ty::F64)
+    }
+}
+
+impl std::fmt::Display for Ty {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.dtype().map_or("bool", DType::name))
+    }
+}
+
+/// A function of one argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "each is the function of that name")]
+pub enum UnaryOp {
+    Neg,
+    Abs,
+    Floor,
+    Ceil,
+    Round,
+    Sqrt,
+    Exp,
+    Log,
+    Sin,
+    Cos,
+    Tanh,
+    Erf,
+}
+
+impl UnaryOp {
+    /// The name in expressions.
+    pub const fn name(self) -> &'static str {
+        match self {
+            UnaryOp::Neg => "neg",
+            UnaryOp::Abs => "abs",
+            UnaryOp::Floor => "floor",
+            UnaryOp::Ceil => "ceil",
+            UnaryOp::Round => "round",
+            UnaryOp::Sqrt => "sqrt",
+            UnaryOp::Exp => "exp",
+            UnaryOp::Log => "log",
+            UnaryOp::Sin => "sin",
+            UnaryOp::Cos => "cos",
+            UnaryOp::Tanh => "tanh",
+            UnaryOp::Erf => "erf",
+        }
+    }
+
+    /// Whether the function is approximated, so that devices may differ in the last bits.
+    pub const fn is_approximate(self) -> bool {
+        matches!(
+            self,
+            UnaryOp::Sqrt | UnaryOp::Exp | UnaryOp::Log | UnaryOp::Sin | UnaryOp::Cos | UnaryOp::Tanh | UnaryOp::Erf
+        )
+    }
+
+    /// Whether the function is defined on integers, where the rest computes in floats.
+    pub(crate) const fn keeps_integers(self) -> bool {
+        matches!(self, UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Round)
+    }
+}
+
+/// An operation on two values of one type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "each is the operation of that name")]
+pub enum BinaryOp {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Min,
+    Max,
+    Pow,
+}
+
+impl BinaryOp {
+    /// The name in printed programs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            BinaryOp::Add => "add",
+            BinaryOp::Sub => "sub",
+            BinaryOp::Mul => "mul",
+            BinaryOp::Div => "div",
+            BinaryOp::Min => "min",
+            BinaryOp::Max => "max",
+            BinaryOp::Pow => "pow",
+        }
+    }
+
+    pub(crate) const fn commutes(self) -> bool {
+        matches!(self, BinaryOp::Add | BinaryOp::Mul | BinaryOp::Min | BinaryOp::Max)
+    }
+}
+
+/// A comparison of two values of one type. Everything but `Ne` is false where an operand is NaN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "each is the comparison of that name")]
+pub enum CompareOp {
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    Eq,
+    Ne,
+}
+
+impl CompareOp {
+    /// The operator in expressions.
+    pub const fn symbol(self) -> &'static str {
+        match self {
+            CompareOp::Lt => "<",
+            CompareOp::Le => "<=",
+            CompareOp::Gt => ">",
+            CompareOp::Ge => ">=",
+            CompareOp::Eq => "==",
+            CompareOp::Ne => "!=",
+        }
+    }
+}
+
+/// An operation on two truth values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LogicOp {
+    /// Both hold.
+    And,
+    /// At least one holds.
+    Or,
+}
+
+/// One step of a program. Its result is the register of its own number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// An input at this element.
+    Input {
+        /// The input.
+        slot: usize,
+    },
+    /// One channel of an input's pixel at this place.
+    Channel {
+        /// The input.
+        slot: usize,
+        /// The channel that is meant.
+        channel: usize,
+        /// How many channels a pixel has.
+        of: usize,
+    },
+    /// A value that is part of the code.
+    Const(Scalar),
+    /// A run-time param.
+    Param(usize),
+    /// The position of this element, as `S32`.
+    Index,
+    /// The position along an axis of the output, as `S32`.
+    Coord(usize),
+    /// The output's size along an axis, as `S32`.
+    Dim(usize),
+    /// A function of one value.
+    Unary(UnaryOp, Reg),
+    /// An operation on two values of one type.
+    Binary(BinaryOp, Reg, Reg),
+    /// A comparison of two values of one type.
+    Compare(CompareOp, Reg, Reg),
+    /// An operation on two truth values.
+    Logic(LogicOp, Reg, Reg),
+    /// The opposite truth value.
+    Not(Reg),
+    /// The second value where the first holds, the third elsewhere.
+    Select(Reg, Reg, Reg),
+    /// A conversion; to `u8` it saturates, and its result is an `S32`.
+    Cast(Reg, DType),
+    /// Writes an output, converting to its element type: floats round half to even and saturate.
+    Store {
+        /// The output.
+        slot: usize,
+        /// The value.
+        value: Reg,
+    },
+}
+
+impl Op {
+    /// The registers it reads.
+    pub fn operands(&self) -> impl Iterator<Item = Reg> {
+        let (count, regs) = match *self {
+            Op::Unary(_, a) | Op::Not(a) | Op::Cast(a, _) | Op::Store { value: a, .. } => (1, [a, 0, 0]),
+            Op::Binary(_, a, b) | Op::Compare(_, a, b) | Op::Logic(_, a, b) => (2, [a, b, 0]),
+            Op::Select(a, b, c) => (3, [a, b, c]),
+            _ => (0, [0; 3]),
+        };
+        regs.into_iter().take(count)
+    }
+
+    /// The same op with every register replaced.
+    pub(crate) fn renumbered(self, new: impl Fn(Reg) -> Reg) -> Op {
+        match self {
+            Op::Unary(op, a) => Op::Unary(op, new(a)),
+            Op::Not(a) => Op::Not(new(a)),
+            Op::Cast(a, dtype) => Op::Cast(new(a), dtype),
+            Op::Store { slot, value } => Op::Store { slot, value: new(value) },
+            Op::Binary(op, a, b) => Op::Binary(op, new(a), new(b)),
+            Op::Compare(op, a, b) => Op::Compare(op, new(a), new(b)),
+            Op::Logic(op, a, b) => Op::Logic(op, new(a), new(b)),
+            Op::Select(a, b, c) => Op::Select(new(a), new(b), new(c)),
+            other => other,
+        }
+    }
+}
+
+/// One input of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct InputSlot {
+    /// Its element type.
+    pub dtype: DType,
+    /// Whether it is one element that counts everywhere.
+    pub broadcast: bool,
+}
+
+/// One run-time value of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParamSlot {
+    /// The type it is computed in; never `Bool`.
+    pub ty: Ty,
+    /// Where its value comes from.
+    pub source: ParamSource,
+}
+
+/// Where a run-time value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ParamSource {
+    /// The param of that name.
+    Named(String),
+    /// A fixed value that must not be part of the code: drivers go wrong on zero divisors and non-finite constants.
+    Fixed(Scalar),
+}
+
+/// A type-checked, simplified program. Cheap to clone and to compare.
+#[derive(Clone, Debug)]
+pub struct Program(Arc<Body>);
+
+#[derive(Debug)]
+pub(super) struct Body {
+    pub(super) inputs: Vec<InputSlot>,
+    pub(super) outputs: Vec<DType>,
+    pub(super) params: Vec<ParamSlot>,
+    pub(super) ops: Vec<Op>,
+    pub(super) types: Vec<Ty>,
+    pub(super) fingerprint: u128,
+}
+
+impl Program {
+    pub(super) fn new(
+        inputs: Vec<InputSlot>,
+        outputs: Vec<DType>,
+        params: Vec<ParamSlot>,
+        ops: Vec<Op>,
+        types: Vec<Ty>,
+    ) -> Program {
+        // Names and fixed values of params are left out: they do not change the code.
+        let param_types: Vec<Ty> = params.iter().map(|param| param.ty).collect();
+        let half = |seed: u64| {
+            // Unlike `RandomState`, this hasher gives the same answer in every process.
+            let mut hasher = DefaultHasher::new();
+            (seed, &inputs, &outputs, &param_types, &ops).hash(&mut hasher);
+            u128::from(hasher.finish())
+        };
+        let fingerprint = half(0) << 64 | half(1);
+        Program(Arc::new(Body { inputs, outputs, params, ops, types, fingerprint }))
+    }
+
+    /// The inputs.
+    pub fn inputs(&self) -> &[InputSlot] {
+        &self.0.inputs
+    }
+
+    /// The element types of the outputs.
+    pub fn outputs(&self) -> &[DType] {
+        &self.0.outputs
+    }
+
+    /// The run-time values.
+    pub fn params(&self) -> &[ParamSlot] {
+        &self.0.params
+    }
+
+    /// The code.
+    pub fn ops(&self) -> &[Op] {
+        &self.0.ops
+    }
+
+    /// The type of each op's result.
+    pub fn types(&self) -> &[Ty] {
+        &self.0.types
+    }
+
+    /// A number that is the same for programs that compile to the same code.
+    pub fn fingerprint(&self) -> u128 {
+        self.0.fingerprint
+    }
+
+    /// Whether two programs compile to the same code.
+    pub fn same_code(&self, other: &Program) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+            || (self.0.fingerprint == other.0.fingerprint
+                && self.0.ops == other.0.ops
+                && self.0.inputs == other.0.inputs
+                && self.0.outputs == other.0.outputs
+                && self.0.params.iter().map(|param| param.ty).eq(other.0.params.iter().map(|param| param.ty)))
+    }
+
+    /// The program that moves `words` 32-bit words unchanged: a copy, whatever the element type.
+    pub fn move_words() -> Program {
+        Program::new(
+            vec![InputSlot { dtype: DType::U32, broadcast: false }],
+            vec![DType::U32],
+            Vec::new(),
+            vec![Op::Input { slot: 0 }, Op::Store { slot: 0, value: 0 }],
+            vec![Ty::U32, Ty::U32],
+        )
+    }
+
+    /// The program that sets every 32-bit word to zero.
+    pub fn zero_words() -> Program {
+        Program::new(
+            Vec::new(),
+            vec![DType::U32],
+            Vec::new(),
+            vec![Op::Const(Scalar::U32(0)), Op::Store { slot: 0, value: 0 }],
+            vec![Ty::U32, Ty::U32],
+        )
+    }
+
+    /// Whether it only moves its input to its output, unchanged.
+    pub fn is_copy(&self) -> bool {
+        matches!(
+            (self.inputs(), self.outputs(), self.ops()),
+            ([input], [output], [Op::Input { .. }, Op::Store { .. }]) if input.dtype == *output && !input.broadcast
+        )
+    }
+
+    /// The highest axis whose coordinate or size is used, plus one: 0 if positions do not matter.
+    pub fn rank_used(&self) -> usize {
+        let axes = self.ops().iter().filter_map(|op| match op {
+            Op::Coord(axis) | Op::Dim(axis) => Some(axis + 1),
+            _ => None,
+        });
+        axes.max().unwrap_or(0)
+    }
+
+    /// Whether the position of an element is used.
+    pub fn uses_position(&self) -> bool {
+        self.ops().iter().any(|op| matches!(op, Op::Index | Op::Coord(_)))
+    }
+
+    /// How a device with these facts would run it.
+    ///
+    /// # Errors
+    ///
+    /// The first thing the device does not support, with what it does support instead.
+    pub fn support(&self, facts: &DeviceFacts) -> Result<Support, Unsupported> {
+        let needed = self.inputs().len() + self.outputs().len();
+        if needed > facts.max_bindings {
+            return Err(Unsupported::Bindings { needed, max: facts.max_bindings });
+        }
+        // A copy moves words, so that every type can be copied everywhere.
+        if self.is_copy() {
+            return Ok(Support::Native);
+        }
+        let mut support = Support::Native;
+        let stored = self.inputs().iter().map(|input| input.dtype).chain(self.outputs().iter().copied());
+        let computed = self.types().iter().filter_map(|ty| ty.dtype());
+        for dtype in stored.chain(computed) {
+            match facts.support(dtype) {
+                Support::Native => {}
+                Support::Packed => support = Support::Packed,
+                Support::Refused => return Err(Unsupported::DType { dtype, supported: facts.dtypes() }),
+            }
+        }
+        for (op, ty) in self.ops().iter().zip(self.types()) {
+            let function = match op {
+                Op::Unary(op @ (UnaryOp::Exp | UnaryOp::Log | UnaryOp::Sin | UnaryOp::Cos | UnaryOp::Tanh), _) => {
+                    (*ty == Ty::F64 && !facts.f64_functions).then(|| op.name())
+                }
+                Op::Binary(BinaryOp::Pow, ..) => (*ty == Ty::F64 && !facts.f64_functions).then_some("pow"),
+                // Our own polynomial for `erf` has the precision of f32.
+                Op::Unary(UnaryOp::Erf, _) => (*ty == Ty::F64).then_some("erf"),
+                _ => None,
+            };
+            if let Some(function) = function {
+                return Err(Unsupported::Function { function, dtype: DType::F64, supported: vec![DType::F32] });
+            }
+        }
+        Ok(support)
+    }
+}

@@ -1,0 +1,120 @@
+//! What a device computes on, and how.
+
+use std::fmt;
+
+use crate::DType;
+use crate::error::list;
+
+/// How a device computes on an element type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Support {
+    /// With instructions of its own for the type.
+    Native,
+    /// Four elements in one 32-bit word, taken apart and put together by the kernel.
+    Packed,
+    /// Not at all: such a call is refused before launch.
+    Refused,
+}
+
+impl Support {
+    /// The name used in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Support::Native => "native",
+            Support::Packed => "packed",
+            Support::Refused => "refused",
+        }
+    }
+}
+
+/// What planning needs to know of a device. Plain data, so that plans can be made and tested without one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceFacts {
+    /// The device's name, for messages.
+    pub name: String,
+    /// Whether it computes on `f64`.
+    pub f64: bool,
+    /// Whether it computes on `s64`.
+    pub s64: bool,
+    /// How it computes on `u8`.
+    pub u8: Support,
+    /// Whether `exp`, `log`, `pow`, `sin`, `cos` and `tanh` work on `f64`. SPIR-V has no such instructions.
+    pub f64_functions: bool,
+    /// How many buffers one launch may bind.
+    pub max_bindings: usize,
+    /// The number of CPU cores that execute kernels, or 0 on a GPU-like device.
+    pub cpu_cores: usize,
+}
+
+impl DeviceFacts {
+    /// How the device computes on `dtype`.
+    pub fn support(&self, dtype: DType) -> Support {
+        let native = |yes| if yes { Support::Native } else { Support::Refused };
+        match dtype {
+            DType::F32 | DType::S32 | DType::U32 => Support::Native,
+            DType::F64 => native(self.f64),
+            DType::S64 => native(self.s64),
+            DType::U8 => self.u8,
+        }
+    }
+
+    /// The element types the device computes on.
+    pub fn dtypes(&self) -> Vec<DType> {
+        DType::ALL.into_iter().filter(|dtype| self.support(*dtype) != Support::Refused).collect()
+    }
+}
+
+/// Why a device cannot run a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unsupported {
+    /// It does not compute on the element type.
+    DType {
+        /// The element type.
+        dtype: DType,
+        /// The ones it does compute on.
+        supported: Vec<DType>,
+    },
+    /// It has no such function for the element type.
+    Function {
+        /// The function.
+        function: &'static str,
+        /// The element type.
+        dtype: DType,
+        /// The types it has the function for.
+        supported: Vec<DType>,
+    },
+    /// The program binds too many buffers.
+    Bindings {
+        /// How many it needs.
+        needed: usize,
+        /// How many the device binds.
+        max: usize,
+    },
+    /// The program counts elements beyond the largest index.
+    Length {
+        /// How many elements there are.
+        elements: usize,
+        /// The largest number of elements.
+        max: usize,
+    },
+}
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unsupported::DType { dtype, supported } => {
+                write!(f, "it does not compute on {dtype}, but on {}", list(supported).replace(" or ", " and "))
+            }
+            Unsupported::Function { function, dtype, supported } => {
+                write!(f, "it has no `{function}` for {dtype}, but for {}", list(supported).replace(" or ", " and "))
+            }
+            Unsupported::Bindings { needed, max } => {
+                write!(f, "the call binds {needed} buffers, and it binds at most {max}")
+            }
+            Unsupported::Length { elements, max } => {
+                write!(f, "the call has {elements} elements, and kernels index at most {max}")
+            }
+        }
+    }
+}

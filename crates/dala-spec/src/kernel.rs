@@ -1,0 +1,226 @@
+//! What a kernel is to its callers: names, inputs, output, params.
+
+use crate::{DType, ParamSpec};
+
+/// The kind of access pattern a kernel has: what may be fused with it, and how it is launched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// Each output element depends on the input elements at its own place.
+    Pointwise,
+    /// Each output pixel depends on the input pixel at its own place.
+    Pixel,
+    /// Each output element depends on a neighbourhood.
+    Stencil,
+    /// Many elements become one.
+    Reduction,
+    /// Sums of products, such as a matrix product.
+    Contraction,
+    /// The same elements under another shape or order.
+    View,
+    /// Several kernels under one name.
+    Composite,
+    /// Nothing is known about its accesses.
+    Opaque,
+}
+
+impl Class {
+    /// The name used in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Class::Pointwise => "pointwise",
+            Class::Pixel => "pixel",
+            Class::Stencil => "stencil",
+            Class::Reduction => "reduction",
+            Class::Contraction => "contraction",
+            Class::View => "view",
+            Class::Composite => "composite",
+            Class::Opaque => "opaque",
+        }
+    }
+}
+
+/// Element types that an argument may have.
+pub type DTypes = &'static [DType];
+/// All six element types.
+pub const NUMBERS: DTypes = &DType::ALL;
+/// `f32` and `f64`.
+pub const FLOATS: DTypes = &[DType::F32, DType::F64];
+
+/// What a kernel says about one input.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct InputSpec {
+    /// The name: used in messages and in expressions.
+    pub name: String,
+    /// The element types it may have.
+    pub dtypes: DTypes,
+}
+
+/// How the output's shape follows from the inputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutputShape {
+    /// The inputs' common shape; an input of one element counts for any shape.
+    Inputs,
+    /// Whatever the caller gives.
+    Any,
+    /// An image: `{height, width}` or `{height, width, channels}` with 1, 3 or 4 channels.
+    Image,
+}
+
+/// How the output's element type follows from the inputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutputDType {
+    /// The same as that of every input.
+    Inputs,
+    /// One of these, as the caller chooses.
+    OneOf(DTypes),
+}
+
+/// What a kernel says about its output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct OutputRule {
+    /// The rule for the shape.
+    pub shape: OutputShape,
+    /// The rule for the element type.
+    pub dtype: OutputDType,
+}
+
+/// How close a device's result is to the reference, for floats. Integers are always equal.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tolerance {
+    /// Equal in value.
+    Exact,
+    /// At most so many units in the last place of the output's type away.
+    Ulps(u32),
+    /// At most `absolute + relative * |reference|` away in f32; f64 is held to the same in its own precision.
+    Close {
+        /// Error relative to the value, in units of the type's epsilon.
+        epsilons: f64,
+        /// Error allowed at any value, in units of the type's epsilon.
+        absolute_epsilons: f64,
+    },
+}
+
+impl Tolerance {
+    /// Whether `actual` is close enough to `expected` for elements of `dtype`.
+    pub fn accepts(self, dtype: DType, expected: f64, actual: f64) -> bool {
+        if expected == actual || (expected.is_nan() && actual.is_nan()) {
+            return true;
+        }
+        if !dtype.is_float() || !expected.is_finite() || !actual.is_finite() {
+            return false;
+        }
+        let epsilon = if dtype == DType::F32 { f32::EPSILON as f64 } else { f64::EPSILON };
+        // Below the smallest normal number devices may flush to zero.
+        let tiny = if dtype == DType::F32 { f32::MIN_POSITIVE as f64 } else { f64::MIN_POSITIVE };
+        let allowed = match self {
+            Tolerance::Exact => tiny,
+            Tolerance::Ulps(ulps) => f64::from(ulps) * epsilon * expected.abs() + tiny,
+            Tolerance::Close { epsilons, absolute_epsilons } => {
+                epsilons * epsilon * expected.abs() + absolute_epsilons * epsilon
+            }
+        };
+        (expected - actual).abs() <= allowed
+    }
+}
+
+/// A kernel as its callers see it. Built with [`KernelSpec::new`] and the methods after it.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct KernelSpec {
+    /// The name, in snake case.
+    pub name: String,
+    /// Other names for the same kernel.
+    pub aliases: Vec<String>,
+    /// What it computes, in one line.
+    pub summary: String,
+    /// How it accesses its data.
+    pub class: Class,
+    /// The inputs, in order.
+    pub inputs: Vec<InputSpec>,
+    /// The rule for the output.
+    pub output: OutputRule,
+    /// The params.
+    pub params: Vec<ParamSpec>,
+    /// How close a float result is to the reference.
+    pub tolerance: Tolerance,
+}
+
+impl KernelSpec {
+    /// A kernel of `class` without inputs and params, whose output is like its inputs.
+    pub fn new(name: impl Into<String>, class: Class) -> KernelSpec {
+        KernelSpec {
+            name: name.into(),
+            aliases: Vec::new(),
+            summary: String::new(),
+            class,
+            inputs: Vec::new(),
+            output: OutputRule { shape: OutputShape::Inputs, dtype: OutputDType::Inputs },
+            params: Vec::new(),
+            tolerance: Tolerance::Exact,
+        }
+    }
+
+    /// A pointwise kernel.
+    pub fn pointwise(name: impl Into<String>) -> KernelSpec {
+        KernelSpec::new(name, Class::Pointwise)
+    }
+
+    /// What it computes, in one line.
+    pub fn summary(mut self, text: impl Into<String>) -> KernelSpec {
+        self.summary = text.into();
+        self
+    }
+
+    /// Another name for the kernel.
+    pub fn alias(mut self, name: impl Into<String>) -> KernelSpec {
+        self.aliases.push(name.into());
+        self
+    }
+
+    /// One more input.
+    pub fn input(mut self, name: impl Into<String>, dtypes: DTypes) -> KernelSpec {
+        self.inputs.push(InputSpec { name: name.into(), dtypes });
+        self
+    }
+
+    /// The rule for the output.
+    pub fn output(mut self, shape: OutputShape, dtype: OutputDType) -> KernelSpec {
+        self.output = OutputRule { shape, dtype };
+        self
+    }
+
+    /// One more param.
+    pub fn param(mut self, spec: ParamSpec) -> KernelSpec {
+        self.params.push(spec);
+        self
+    }
+
+    /// How close a float result is to the reference.
+    pub fn tolerance(mut self, tolerance: Tolerance) -> KernelSpec {
+        self.tolerance = tolerance;
+        self
+    }
+
+    /// The name and the aliases.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.name.as_str()).chain(self.aliases.iter().map(String::as_str))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tolerances_are_in_units_of_the_output_type() {
+        assert!(Tolerance::Ulps(1).accepts(DType::F32, 1.0, 1.0 + f64::from(f32::EPSILON)));
+        assert!(!Tolerance::Ulps(1).accepts(DType::F64, 1.0, 1.0 + f64::from(f32::EPSILON)));
+        assert!(!Tolerance::Exact.accepts(DType::F32, 1.0, 1.0 + f64::from(f32::EPSILON)));
+        assert!(Tolerance::Exact.accepts(DType::F32, f64::NAN, f64::NAN));
+        assert!(!Tolerance::Ulps(9).accepts(DType::F32, f64::INFINITY, 1.0));
+        assert!(!Tolerance::Ulps(9).accepts(DType::S32, 1.0, 2.0));
+    }
+}

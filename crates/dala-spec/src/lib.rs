@@ -1,0 +1,47 @@
+//! What GPU work is, as plain data: element types, shapes, params, kernel specs and expressions.
+//!
+//! This crate knows no device, starts no thread and does no I/O. It is the one place where work is validated:
+//! [`validate`] checks a call against its [`KernelSpec`] exhaustively, so that the layers below may rely on it.
+//!
+//! The main types:
+//!
+//! - [`DType`], [`Scalar`], [`Data`]: the six element types and values of them on the host
+//! - [`Shape`], [`TensorType`]: the shape of a buffer, and shape plus element type
+//! - [`Params`], [`ParamSpec`]: named values, and what a kernel says about them
+//! - [`KernelSpec`]: a kernel's name, inputs, output rule and params
+//! - [`Expr`]: a pointwise expression, built in Rust or parsed from text
+//! - [`Program`]: an expression type-checked for given element types: what devices execute
+//! - [`DeviceFacts`]: what a device computes on, and how
+//!
+//! ```
+//! use dala_spec::{Expr, Scope, Signature, DType, TensorType};
+//!
+//! let scope = Scope::new(["x"], ["gain"]);
+//! let expr = Expr::parse("clamp(x * gain, 0, 1)", &scope)?;
+//! assert_eq!(expr.to_string(), "clamp(x * gain, 0, 1)");
+//! # Ok::<(), dala_spec::ExprError>(())
+//! ```
+
+mod data;
+mod dtype;
+mod error;
+pub mod expr;
+mod facts;
+mod kernel;
+mod params;
+mod shape;
+mod suggest;
+mod validate;
+
+pub use data::Data;
+pub use dtype::{DType, Element, Scalar};
+pub use error::SpecError;
+pub use expr::{Expr, ExprError, Program, Scope};
+pub use facts::{DeviceFacts, Support, Unsupported};
+pub use kernel::{
+    Class, DTypes, FLOATS, InputSpec, KernelSpec, NUMBERS, OutputDType, OutputRule, OutputShape, Tolerance,
+};
+pub use params::{ParamKind, ParamSpec, ParamValue, Params, ResolvedParams, param};
+pub use shape::{Shape, TensorType};
+pub use suggest::nearest;
+pub use validate::{Signature, validate};

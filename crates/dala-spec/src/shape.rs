@@ -1,0 +1,123 @@
+//! Shapes of buffers, and shape plus element type.
+
+use std::fmt;
+
+use crate::DType;
+
+/// The dimensions of a buffer, row-major; no dimensions is a scalar, and a dimension may be zero.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Shape(Vec<usize>);
+
+impl Shape {
+    /// A shape of these dimensions.
+    pub fn new(dims: impl Into<Vec<usize>>) -> Shape {
+        Shape(dims.into())
+    }
+
+    /// The dimensions, outermost first.
+    pub fn dims(&self) -> &[usize] {
+        &self.0
+    }
+
+    /// The number of dimensions.
+    pub fn rank(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The number of elements, or `None` if it does not fit a `usize`.
+    pub fn checked_len(&self) -> Option<usize> {
+        // A zero anywhere makes the product zero, however large the others are.
+        if self.0.contains(&0) {
+            return Some(0);
+        }
+        self.0.iter().try_fold(1usize, |len, &dim| len.checked_mul(dim))
+    }
+
+    /// The number of elements, saturated.
+    pub fn len(&self) -> usize {
+        self.checked_len().unwrap_or(usize::MAX)
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("{")?;
+        for (i, dim) in self.0.iter().enumerate() {
+            if i > 0 {
+                f.write_str(", ")?;
+            }
+            write!(f, "{dim}")?;
+        }
+        f.write_str("}")
+    }
+}
+
+impl From<&[usize]> for Shape {
+    fn from(dims: &[usize]) -> Shape {
+        Shape(dims.to_vec())
+    }
+}
+
+impl<const N: usize> From<[usize; N]> for Shape {
+    fn from(dims: [usize; N]) -> Shape {
+        Shape(dims.to_vec())
+    }
+}
+
+impl<const N: usize> From<&[usize; N]> for Shape {
+    fn from(dims: &[usize; N]) -> Shape {
+        Shape(dims.to_vec())
+    }
+}
+
+impl From<Vec<usize>> for Shape {
+    fn from(dims: Vec<usize>) -> Shape {
+        Shape(dims)
+    }
+}
+
+/// What a buffer holds: element type and shape.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TensorType {
+    /// The element type.
+    pub dtype: DType,
+    /// The dimensions.
+    pub shape: Shape,
+}
+
+impl TensorType {
+    /// Elements of `dtype` in `shape`.
+    pub fn new(dtype: DType, shape: impl Into<Shape>) -> TensorType {
+        TensorType { dtype, shape: shape.into() }
+    }
+}
+
+impl fmt::Display for TensorType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.dtype, self.shape)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_count_elements() {
+        assert_eq!(Shape::from([]).len(), 1);
+        assert_eq!(Shape::from([2, 3]).len(), 6);
+        assert_eq!(Shape::from([usize::MAX, 2]).checked_len(), None);
+        assert_eq!(Shape::from([usize::MAX, 2, 0]).checked_len(), Some(0));
+    }
+
+    #[test]
+    fn shapes_print_as_tuples() {
+        assert_eq!(Shape::from([480, 640, 4]).to_string(), "{480, 640, 4}");
+        assert_eq!(Shape::from([]).to_string(), "{}");
+    }
+}

@@ -1,0 +1,191 @@
+//! The one place where a call is checked against its kernel's spec.
+
+use crate::params::ResolvedParams;
+use crate::{DType, KernelSpec, OutputDType, OutputShape, Params, Shape, SpecError, TensorType};
+
+/// A call that fits its kernel: the types of all arguments, and every param with its value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Signature {
+    /// The inputs, in order.
+    pub inputs: Vec<TensorType>,
+    /// The output.
+    pub output: TensorType,
+    /// The params, complete.
+    pub params: ResolvedParams,
+}
+
+impl Signature {
+    /// Whether input `index` is one element that counts for the whole output.
+    pub fn is_broadcast(&self, index: usize) -> bool {
+        self.inputs.get(index).is_some_and(|input| input.shape.len() == 1) && self.output.shape.len() != 1
+    }
+}
+
+/// Checks a call of `spec` on `inputs` and `output` with `params`.
+///
+/// # Errors
+///
+/// Every problem found, never an empty list.
+pub fn validate(
+    spec: &KernelSpec,
+    inputs: &[TensorType],
+    output: &TensorType,
+    params: &Params,
+) -> Result<Signature, Vec<SpecError>> {
+    let mut problems = Vec::new();
+    if inputs.len() == spec.inputs.len() {
+        check_dtypes(spec, inputs, output, &mut problems);
+        check_shapes(spec, inputs, output, &mut problems);
+    } else {
+        problems.push(SpecError::Arity {
+            kernel: spec.name.clone(),
+            expected: spec.inputs.len(),
+            actual: inputs.len(),
+        });
+    }
+    let params = ResolvedParams::resolve(&spec.name, &spec.params, params, &mut problems);
+    if problems.is_empty() {
+        Ok(Signature { inputs: inputs.to_vec(), output: output.clone(), params })
+    } else {
+        Err(problems)
+    }
+}
+
+fn check_dtypes(spec: &KernelSpec, inputs: &[TensorType], output: &TensorType, problems: &mut Vec<SpecError>) {
+    let mut mismatch = |argument: String, expected: &[DType], actual: DType| {
+        problems.push(SpecError::DTypeMismatch {
+            kernel: spec.name.clone(),
+            argument,
+            expected: expected.to_vec(),
+            actual,
+        });
+    };
+    for (input, found) in spec.inputs.iter().zip(inputs) {
+        if !input.dtypes.contains(&found.dtype) {
+            mismatch(format!("input `{}`", input.name), input.dtypes, found.dtype);
+        }
+    }
+    match spec.output.dtype {
+        OutputDType::OneOf(dtypes) if !dtypes.contains(&output.dtype) => {
+            mismatch("the output".to_owned(), dtypes, output.dtype);
+        }
+        OutputDType::OneOf(_) => {}
+        // One type for all: the first input's.
+        OutputDType::Inputs => {
+            let Some(first) = inputs.first() else { return };
+            for (input, found) in spec.inputs.iter().zip(inputs).skip(1) {
+                if found.dtype != first.dtype {
+                    mismatch(format!("input `{}`", input.name), &[first.dtype], found.dtype);
+                }
+            }
+            if output.dtype != first.dtype {
+                mismatch("the output".to_owned(), &[first.dtype], output.dtype);
+            }
+        }
+    }
+}
+
+fn check_shapes(spec: &KernelSpec, inputs: &[TensorType], output: &TensorType, problems: &mut Vec<SpecError>) {
+    let mut mismatch = |argument: String, expected: &Shape, actual: &Shape| {
+        problems.push(SpecError::ShapeMismatch {
+            kernel: spec.name.clone(),
+            argument,
+            expected: expected.to_string(),
+            actual: actual.to_string(),
+        });
+    };
+    match spec.output.shape {
+        OutputShape::Any => {}
+        OutputShape::Inputs => {
+            // The shape of all is that of the first input that is more (or less) than one element.
+            let Some(shape) = inputs
+                .iter()
+                .map(|input| &input.shape)
+                .find(|shape| shape.len() != 1)
+                .or(inputs.first().map(|input| &input.shape))
+            else {
+                return;
+            };
+            for (input, found) in spec.inputs.iter().zip(inputs) {
+                if found.shape.len() != 1 && found.shape != *shape {
+                    mismatch(format!("input `{}`", input.name), shape, &found.shape);
+                }
+            }
+            // One element is one element, whatever its rank.
+            if output.shape != *shape && !(shape.len() == 1 && output.shape.len() == 1) {
+                mismatch("the output".to_owned(), shape, &output.shape);
+            }
+        }
+        OutputShape::Image => match output.shape.dims() {
+            [_, _] | [_, _, 1 | 3 | 4] => {}
+            [_, _, _] => problems.push(SpecError::ShapeMismatch {
+                kernel: spec.name.clone(),
+                argument: "the output".to_owned(),
+                expected: "{height, width, channels} with 1, 3 or 4 channels".to_owned(),
+                actual: output.shape.to_string(),
+            }),
+            dims => problems.push(SpecError::RankMismatch {
+                kernel: spec.name.clone(),
+                argument: "the output".to_owned(),
+                expected: "2 or 3".to_owned(),
+                actual: dims.len(),
+            }),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FLOATS, NUMBERS, ParamKind, param};
+
+    fn spec() -> KernelSpec {
+        KernelSpec::pointwise("mix")
+            .input("a", FLOATS)
+            .input("b", NUMBERS)
+            .param(param("t", ParamKind::Float).default(0.5).range(0.0, 1.0))
+    }
+
+    fn f32s(dims: &[usize]) -> TensorType {
+        TensorType::new(DType::F32, dims)
+    }
+
+    fn codes(inputs: &[TensorType], output: &TensorType, params: Params) -> Vec<&'static str> {
+        match validate(&spec(), inputs, output, &params) {
+            Ok(_) => Vec::new(),
+            Err(problems) => problems.iter().map(SpecError::code).collect(),
+        }
+    }
+
+    #[test]
+    fn equal_shapes_and_single_elements_fit() {
+        assert_eq!(codes(&[f32s(&[2, 3]), f32s(&[2, 3])], &f32s(&[2, 3]), Params::new()), [""; 0]);
+        assert_eq!(codes(&[f32s(&[2, 3]), f32s(&[])], &f32s(&[2, 3]), Params::new()), [""; 0]);
+        assert_eq!(codes(&[f32s(&[1]), f32s(&[0])], &f32s(&[0]), Params::new()), [""; 0]);
+        assert_eq!(codes(&[f32s(&[]), f32s(&[1])], &f32s(&[1, 1]), Params::new()), [""; 0]);
+    }
+
+    #[test]
+    fn everything_wrong_is_said_at_once() {
+        let inputs = [TensorType::new(DType::S32, [4]), f32s(&[5])];
+        let found = codes(&inputs, &f32s(&[6]), Params::new().with("t", 2));
+        assert_eq!(
+            found,
+            [
+                "dtype_mismatch",
+                "dtype_mismatch",
+                "dtype_mismatch",
+                "shape_mismatch",
+                "shape_mismatch",
+                "param_out_of_range"
+            ]
+        );
+        assert_eq!(codes(&[f32s(&[4])], &f32s(&[4]), Params::new()), ["arity"]);
+    }
+
+    #[test]
+    fn messages_name_the_argument() {
+        let problems = validate(&spec(), &[f32s(&[4]), f32s(&[5])], &f32s(&[4]), &Params::new()).unwrap_err();
+        assert_eq!(problems[0].to_string(), "input `b` of kernel `mix` must have shape {4}, found {5}");
+    }
+}
