@@ -3,7 +3,7 @@
 //! `cargo run -p dala-compute --example figures [cpu] [vulkan] [gl]`
 //!
 //! Samples of both sides alternate, because machines are noisy; each line shows the medians and their ratio, and the
-//! ratio of the best ones.
+//! ratio of the best ones. The bare engine against itself shows how much of a ratio is noise.
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs, reason = "a measurement that people run")]
 
 use std::time::Instant;
@@ -140,6 +140,8 @@ fn main() {
             || device.run("elementwise_add", &[&a, &b], &out, ()).unwrap(),
             || bare.run(tuning),
         );
+        let twin = Bare::new(&name, len);
+        compare("the bare engine against itself on other buffers", 41, || twin.run(tuning), || bare.run(tuning));
 
         let mut warm = vec![0.5f32; len];
         compare(

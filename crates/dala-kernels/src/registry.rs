@@ -50,6 +50,15 @@ impl Registry {
                 return Err(SpecError::DuplicateKernel { name: name.to_owned() });
             }
         }
+        let arguments = kernel.spec.inputs.iter().map(|input| &input.name);
+        let mut arguments: Vec<&String> = arguments.chain(kernel.spec.params.iter().map(|param| &param.name)).collect();
+        if let Some(bad) = arguments.iter().find(|name| !is_name(name)) {
+            return Err(SpecError::BadName { name: (*bad).clone() });
+        }
+        arguments.sort();
+        if let Some(twice) = arguments.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(SpecError::DuplicateArgument { kernel: kernel.spec.name.clone(), argument: twice[0].clone() });
+        }
         let kernel = Arc::new(kernel);
         self.by_name.extend(names(&kernel).into_iter().map(|name| (name, kernel.clone())));
         Ok(())
@@ -106,6 +115,9 @@ mod tests {
         for bad in ["", "Relu", "2x", "a-b", "é"] {
             assert_eq!(registry.add(kernel(bad)).unwrap_err().code(), "bad_name");
         }
+        let twice = KernelSpec::pointwise("twice").input("x", NUMBERS).input("x", NUMBERS);
+        let twice = Kernel::pointwise(twice, |_| Expr::input("x"));
+        assert_eq!(registry.add(twice).unwrap_err().code(), "duplicate_argument");
         registry.add(kernel("mine")).unwrap();
         assert_eq!(registry.kernels().len(), list::built_in().len() + 1);
     }

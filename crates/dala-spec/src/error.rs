@@ -20,6 +20,14 @@ pub enum SpecError {
         /// The name.
         name: String,
     },
+    /// Two inputs or params of a kernel have one name.
+    #[error("kernel `{kernel}` has two arguments called `{argument}`")]
+    DuplicateArgument {
+        /// The kernel.
+        kernel: String,
+        /// The name.
+        argument: String,
+    },
     /// The name is not a lower-case word.
     #[error("`{name}` cannot be a name: use lower-case letters, digits and underscores, starting with a letter")]
     BadName {
@@ -139,6 +147,7 @@ impl SpecError {
         match self {
             SpecError::UnknownKernel { .. } => "unknown_kernel",
             SpecError::DuplicateKernel { .. } => "duplicate_kernel",
+            SpecError::DuplicateArgument { .. } => "duplicate_argument",
             SpecError::BadName { .. } => "bad_name",
             SpecError::Arity { .. } => "arity",
             SpecError::DTypeMismatch { .. } => "dtype_mismatch",

@@ -41,10 +41,15 @@ pub struct DeviceFacts {
     pub u8: Support,
     /// Whether `exp`, `log`, `pow`, `sin`, `cos` and `tanh` work on `f64`. SPIR-V has no such instructions.
     pub f64_functions: bool,
+    /// Whether the driver's compiler reorders float arithmetic, as graphics drivers do: kernels then hide sums and products
+    /// from it, so that each is rounded by itself.
+    pub reorders_floats: bool,
     /// How many buffers one launch may bind.
     pub max_bindings: usize,
     /// The number of CPU cores that execute kernels, or 0 on a GPU-like device.
     pub cpu_cores: usize,
+    /// How many vectors of elements one unit computes in large launches, as measured.
+    pub vectors_per_unit: usize,
 }
 
 impl DeviceFacts {

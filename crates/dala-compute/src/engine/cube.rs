@@ -193,6 +193,7 @@ impl Engine for CubeEngine {
             program: task.program,
             geometry: task.geometry,
             packed: self.adapter.facts.u8 == Support::Packed,
+            shielded: self.adapter.facts.reorders_floats,
             inputs: &inputs,
             outputs: &outputs,
             aliases: task.aliases,

@@ -129,9 +129,9 @@ mod tests {
     fn slots_waste_at_most_a_quarter() {
         for bytes in 1..=LARGEST_SLOT {
             let slot = slot_size(bytes);
-            assert!(slot >= bytes && slot % STEP == 0, "{bytes}: {slot}");
+            assert!(slot >= bytes && slot.is_multiple_of(STEP), "{bytes}: {slot}");
             assert!(slot <= (bytes + bytes / 4).next_multiple_of(STEP), "{bytes}: {slot}");
-            assert!(chunk_size(slot) >= 16 * slot && chunk_size(slot) % slot == 0);
+            assert!(chunk_size(slot) >= 16 * slot && chunk_size(slot).is_multiple_of(slot));
         }
     }
 

@@ -152,7 +152,7 @@ fn types_that_do_not_compile() {
         let buffer = Buffer::from_slice(&device, &[1.0f64; 3], [3]).unwrap();
         let memory = buffer.memory().unwrap();
         let plan = Plan::new(program, 3, device.core().facts());
-        let result = device.core().execute(&plan, &[memory.memory.clone()], &memory.memory, &[], &[3]);
+        let result = device.core().execute(&plan, std::slice::from_ref(&memory.memory), &memory.memory, &[], &[3]);
         assert!(matches!(result, Err(Error::Engine(EngineError::CompileFailed { .. }))), "{result:?}");
         buffer.settle(&result);
         assert_eq!(buffer.read::<f64>().unwrap_err().code(), "poisoned");

@@ -60,19 +60,17 @@ fn ten_thousand_cycles_leave_nothing() {
     assert!(cached <= memory.cached && cached < 1 << 20, "{cached} bytes are cached after trim");
 }
 
-/// The median time of one allocation, at the number of buffers that are alive.
+/// The time of one allocation at the number of buffers that are alive: the shortest of many, because other tests run at
+/// the same time.
 fn allocation_time(device: &Device) -> Duration {
-    let mut times: Vec<Duration> = (0..300)
-        .map(|_| {
-            let start = Instant::now();
-            let buffer = Buffer::from_slice(device, &[1.0f32; 64], [64]).unwrap();
-            let time = start.elapsed();
-            drop(buffer);
-            time
-        })
-        .collect();
-    times.sort();
-    times[times.len() / 2]
+    let times = (0..300).map(|_| {
+        let start = Instant::now();
+        let buffer = Buffer::from_slice(device, &[1.0f32; 64], [64]).unwrap();
+        let time = start.elapsed();
+        drop(buffer);
+        time
+    });
+    times.min().unwrap()
 }
 
 #[test]

@@ -18,6 +18,8 @@ pub(super) struct Layout {
     pub(super) width: usize,
     /// Whether 8-bit elements travel four to a word.
     pub(super) packed: bool,
+    /// Whether float results are hidden from the driver's compiler, which would reorder sums and products.
+    pub(super) shielded: bool,
 }
 
 impl Layout {
@@ -48,8 +50,9 @@ pub(super) struct Context<'a> {
 pub(super) fn emit(scope: &Scope, program: &Program, layout: Layout, context: &Context) {
     let emitter = Emitter { generator: Generator { scope, width: layout.width }, program, layout, context };
     let mut registers: Vec<Lanes> = Vec::with_capacity(program.ops().len());
-    for (op, ty) in program.ops().iter().zip(program.types()) {
+    for (register, (op, ty)) in program.ops().iter().zip(program.types()).enumerate() {
         let value = emitter.op(op, &registers);
+        let value = if emitter.needs_shield(register) { emitter.shield(value, *ty) } else { value };
         registers.push(Lanes { value, ty: *ty });
     }
 }
@@ -79,10 +82,6 @@ impl Emitter<'_> {
             Op::Not(a) => make.not(registers[a].value),
             Op::Select(c, a, b) => make.select(registers[c].value, registers[a].value, registers[b].value),
             Op::Cast(a, DType::U8) => make.saturate_to_byte(registers[a]),
-            Op::Cast(a, DType::F64) if matches!(self.program.ops()[a], Op::Cast(_, DType::F32)) => {
-                let rounded = Lanes { value: self.keep_rounding(registers[a].value), ty: Ty::F32 };
-                make.cast(rounded, Ty::F64)
-            }
             Op::Cast(a, dtype) => make.cast(registers[a], Ty::of(dtype)),
             Op::Store { slot, value } => {
                 self.store(slot, registers[value]);
@@ -120,16 +119,39 @@ impl Emitter<'_> {
         }
     }
 
-    /// The same f32, through bits that no optimiser can see through: drivers turn a conversion to f32 and on to f64 into
-    /// one to f64, which skips a rounding. There is at least one element, but only at run time is that known.
-    fn keep_rounding(&self, value: Value) -> Value {
+    /// Whether a rounded result could be merged with the operation that uses it: a sum with a sum, a product with a
+    /// comparison, a conversion to f32 with one to f64. What is only stored is safe.
+    fn needs_shield(&self, register: usize) -> bool {
+        let ops = self.program.ops();
+        let has_f64 = self.program.types().contains(&Ty::F64) || self.program.outputs().contains(&DType::F64);
+        let is_used = || ops.iter().any(|op| !matches!(op, Op::Store { .. }) && op.operands().any(|a| a == register));
+        self.layout.shielded
+            && self.program.types()[register].is_float()
+            && match ops[register] {
+                Op::Binary(BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul, ..) => is_used(),
+                // Any way to f64, be it the store, may skip this rounding.
+                Op::Cast(_, DType::F32) => has_f64,
+                _ => false,
+            }
+    }
+
+    /// The same value, through bits that no compiler can see through: there is at least one element, but only at run
+    /// time is that known.
+    fn shield(&self, value: Value, ty: Ty) -> Value {
         let (scope, width) = (self.scope(), self.layout.width);
         let one = Generator { scope, width: 1 };
         let at_least_one = one.binary(BinaryOp::Min, Ty::U32, self.context.len, one.constant(Scalar::U32(1)));
         let nothing = one.binary(BinaryOp::Sub, Ty::U32, one.constant(Scalar::U32(1)), at_least_one);
+        let float = vector_type(scope, elem(ty), width);
+        if ty == Ty::F64 {
+            let bits = reinterpret_value(scope, value, vector_type(scope, elem(Ty::S64), width));
+            let nothing = cast_value(scope, nothing, vector_type(scope, elem(Ty::S64), 1));
+            let bits = i64::__expand_native_bitxor(scope, bits.into(), self.generator.broadcast(nothing).into());
+            return reinterpret_value(scope, bits.read_value(scope), float);
+        }
         let bits = reinterpret_value(scope, value, vector_type(scope, elem(Ty::U32), width));
         let bits = u32::__expand_native_bitxor(scope, bits.into(), self.generator.broadcast(nothing).into());
-        reinterpret_value(scope, bits.read_value(scope), vector_type(scope, elem(Ty::F32), width))
+        reinterpret_value(scope, bits.read_value(scope), float)
     }
 
     /// One element of a buffer bound element by element; `index` is a single u32.

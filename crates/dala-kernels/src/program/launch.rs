@@ -79,11 +79,11 @@ impl Geometry {
     pub fn choose(program: &Program, facts: &DeviceFacts, len: usize) -> Geometry {
         let cpu = facts.cpu_cores > 0;
         let width = if cpu { cpu_width(program) } else { gpu_width(program, facts) };
-        let units = if cpu { facts.cpu_cores as u32 } else { 64 };
+        let units = if cpu { facts.cpu_cores as u32 } else { 256 };
         let vectors = len.div_ceil(width);
         // Several vectors per unit, but enough cubes for all units to have work.
-        let steps =
-            if cpu { (vectors / (units as usize * 4)).clamp(1, 512) } else { (vectors / (64 * 64)).clamp(1, 16) };
+        let cubes_wanted = if cpu { 4 } else { 256 };
+        let steps = (vectors / (units as usize * cubes_wanted)).clamp(1, facts.vectors_per_unit);
         let cubes = vectors.div_ceil(units as usize * steps) as u64;
         let rows = cubes.div_ceil(u64::from(MAX_CUBES_PER_AXIS)).max(1);
         let columns = if cpu { cubes } else { cubes.div_ceil(rows) };
@@ -122,6 +122,8 @@ pub struct Launch<'a> {
     pub geometry: Geometry,
     /// Whether the device computes 8-bit elements four to a word.
     pub packed: bool,
+    /// Whether sums and products must be hidden from the driver's compiler.
+    pub shielded: bool,
     /// The inputs' memory.
     pub inputs: &'a [Handle],
     /// The outputs' memory.
@@ -147,7 +149,7 @@ pub struct LaunchRefused(pub String);
 /// The launch does not fit its buffers, or the kernel's 32-bit positions.
 pub fn launch(client: &Client, compiled: &CompileCount, launch: &Launch) -> Result<(), LaunchRefused> {
     let Launch { program, geometry, params, len, .. } = launch;
-    let layout = Layout { width: geometry.width, packed: launch.packed };
+    let layout = Layout { width: geometry.width, packed: launch.packed, shielded: launch.shielded };
     check(launch, layout)?;
 
     let vectors = len.div_ceil(geometry.width);

@@ -8,8 +8,8 @@
 //!
 //! - Integer division by zero kills the process on x86: divisors are made safe first.
 //! - Float to integer conversion out of range differs between devices: values are clamped first.
-//! - The engine contracts `a * b + c` into one rounding where it can: products are kept apart, so that every device and
-//!   every fusion gives the same answer.
+//! - The engine contracts `a * b + c` into one rounding where it can, and graphics drivers reorder sums and products:
+//!   both are kept apart, so that every device and every fusion gives the same answer.
 //! - `x != y` is false for NaN in SPIR-V: it is emitted as `!(x == y)`.
 //! - A cast between `s32` and `u32` retypes its operand for every later use on LLVM and SPIR-V: it gets a copy.
 //! - There is no 8-bit type in WGSL: four elements travel in one 32-bit word.
@@ -30,5 +30,8 @@ pub const CAPACITY_STEP: usize = 512;
 
 /// Whether `slot` is read at other places than an element's own, in a way that vectors of `width` do not cover.
 pub(crate) fn is_gathered(program: &Program, slot: usize, width: usize) -> bool {
-    program.ops().iter().any(|op| matches!(op, Op::Channel { slot: own, of, .. } if *own == slot && width % of != 0))
+    program
+        .ops()
+        .iter()
+        .any(|op| matches!(op, Op::Channel { slot: own, of, .. } if *own == slot && !width.is_multiple_of(*of)))
 }

@@ -525,3 +525,6 @@ fn join(a: &Expr, b: &Expr) -> Option<Location> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;
