@@ -45,6 +45,13 @@ impl Drop for Piece {
     }
 }
 
+impl Drop for CubeEngine {
+    fn drop(&mut self) {
+        // The engine keeps memory for each stream, and nobody will use this one again. A failure has nobody to go to.
+        let _ = self.trim();
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing is left half-done by a panic under these locks.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

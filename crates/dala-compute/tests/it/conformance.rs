@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dala_compute::{DType, Data, Device, Params, Scalar, Support, TensorType};
+use dala_compute::{Buffer, DType, Data, Definition, Device, Params, Scalar, Support, TensorType};
 use dala_kernels::{Kernel, Reference};
 use dala_spec::{OutputDType, OutputShape, Signature, validate};
 
@@ -188,6 +188,28 @@ fn in_place() {
             let other = upload(&device, &Data::F32(x.clone()), [len]);
             device.run("elementwise_sub", &[&other, &buffer], &buffer, ()).unwrap();
             assert_eq!(buffer.read::<f32>().unwrap(), x.iter().map(|x| x - (x + x)).collect::<Vec<_>>(), "{name}");
+        }
+    }
+}
+
+/// Channels are read before they are overwritten, also where a pixel does not fit a vector.
+#[test]
+fn channels_in_place() {
+    for name in device_names() {
+        let device = Device::open(&name).unwrap();
+        let swap = "select(channel == 0, x.b, select(channel == 2, x.r, x))";
+        device.define("swap_red_and_blue", swap, Definition::inputs(["x"])).unwrap();
+        for (shape, dtype) in [([61, 67, 3], DType::U8), ([61, 67, 4], DType::U8), ([33, 101, 3], DType::F32)] {
+            let data = elements(dtype, shape.iter().product(), 9).to_bytes();
+            let buffer = Buffer::from_bytes(&device, &data, dtype, shape).unwrap();
+            device.run("swap_red_and_blue", &[&buffer], &buffer, ()).unwrap();
+            let mut expected = data;
+            for pixel in expected.chunks_mut(shape[2] * dtype.size()) {
+                for byte in 0..dtype.size() {
+                    pixel.swap(byte, 2 * dtype.size() + byte);
+                }
+            }
+            assert_eq!(buffer.read_bytes().unwrap(), expected, "{name} {shape:?} {dtype}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A type-checked expression: straight-line code in static single assignment form.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::{DType, DeviceFacts, Scalar, Support, Unsupported};
 
@@ -358,26 +358,32 @@ impl Program {
                 && self.0.params.iter().map(|param| param.ty).eq(other.0.params.iter().map(|param| param.ty)))
     }
 
-    /// The program that moves `words` 32-bit words unchanged: a copy, whatever the element type.
+    /// The program that moves 32-bit words unchanged: a copy, whatever the element type.
     pub fn move_words() -> Program {
-        Program::new(
-            vec![InputSlot { dtype: DType::U32, broadcast: false }],
-            vec![DType::U32],
-            Vec::new(),
-            vec![Op::Input { slot: 0 }, Op::Store { slot: 0, value: 0 }],
-            vec![Ty::U32, Ty::U32],
-        )
+        static PROGRAM: LazyLock<Program> = LazyLock::new(|| {
+            Program::new(
+                vec![InputSlot { dtype: DType::U32, broadcast: false }],
+                vec![DType::U32],
+                Vec::new(),
+                vec![Op::Input { slot: 0 }, Op::Store { slot: 0, value: 0 }],
+                vec![Ty::U32, Ty::U32],
+            )
+        });
+        PROGRAM.clone()
     }
 
     /// The program that sets every 32-bit word to zero.
     pub fn zero_words() -> Program {
-        Program::new(
-            Vec::new(),
-            vec![DType::U32],
-            Vec::new(),
-            vec![Op::Const(Scalar::U32(0)), Op::Store { slot: 0, value: 0 }],
-            vec![Ty::U32, Ty::U32],
-        )
+        static PROGRAM: LazyLock<Program> = LazyLock::new(|| {
+            Program::new(
+                Vec::new(),
+                vec![DType::U32],
+                Vec::new(),
+                vec![Op::Const(Scalar::U32(0)), Op::Store { slot: 0, value: 0 }],
+                vec![Ty::U32, Ty::U32],
+            )
+        });
+        PROGRAM.clone()
     }
 
     /// Whether it only moves its input to its output, unchanged.

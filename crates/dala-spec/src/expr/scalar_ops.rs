@@ -6,15 +6,8 @@ use crate::{DType, Scalar};
 /// A function of one value. Approximated functions are computed in f64 and rounded once.
 pub fn apply_unary(op: UnaryOp, value: Scalar) -> Scalar {
     match value {
-        Scalar::F32(x) => Scalar::F32(match op {
-            UnaryOp::Neg => -x,
-            UnaryOp::Abs => x.abs(),
-            UnaryOp::Floor => x.floor(),
-            UnaryOp::Ceil => x.ceil(),
-            UnaryOp::Round => x.round_ties_even(),
-            UnaryOp::Sqrt => x.sqrt(),
-            other => float_function(other, f64::from(x)) as f32,
-        }),
+        // In f64 these are exact or, for a root, exact enough to round to the same f32.
+        Scalar::F32(x) => Scalar::F32(float_function(op, f64::from(x)) as f32),
         Scalar::F64(x) => Scalar::F64(float_function(op, x)),
         Scalar::S32(x) => Scalar::S32(match op {
             UnaryOp::Neg => x.wrapping_neg(),
