@@ -48,6 +48,8 @@ pub struct DeviceFacts {
     pub max_bindings: usize,
     /// The number of CPU cores that execute kernels, or 0 on a GPU-like device.
     pub cpu_cores: usize,
+    /// How many units a cube has.
+    pub units_per_cube: u32,
     /// How many vectors of elements one unit computes in large launches, as measured.
     pub vectors_per_unit: usize,
 }

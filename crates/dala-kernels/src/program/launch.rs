@@ -8,7 +8,7 @@ use cubecl::client::Client;
 use cubecl::prelude::*;
 use cubecl::server::Handle;
 use dala_spec::expr::{BinaryOp, Op, UnaryOp};
-use dala_spec::{DeviceFacts, Program, Scalar, Support};
+use dala_spec::{DType, DeviceFacts, Program, Scalar, Support};
 
 use super::args::{BufferAt, Buffers, Scalars};
 use super::arithmetic::elem;
@@ -79,7 +79,7 @@ impl Geometry {
     pub fn choose(program: &Program, facts: &DeviceFacts, len: usize) -> Geometry {
         let cpu = facts.cpu_cores > 0;
         let width = if cpu { cpu_width(program) } else { gpu_width(program, facts) };
-        let units = if cpu { facts.cpu_cores as u32 } else { 256 };
+        let units = facts.units_per_cube;
         let vectors = len.div_ceil(width);
         // Several vectors per unit, but enough cubes for all units to have work.
         let cubes_wanted = if cpu { 4 } else { 256 };
@@ -109,9 +109,8 @@ fn cpu_width(program: &Program) -> usize {
 
 /// Vectors of four, as GPUs load them; sixteen 8-bit elements make four words.
 fn gpu_width(program: &Program, facts: &DeviceFacts) -> usize {
-    let only_bytes = program.inputs().iter().map(|input| input.dtype).chain(program.outputs().iter().copied());
-    let only_bytes = only_bytes.clone().count() > 0 && only_bytes.into_iter().all(|dtype| dtype.size() == 1);
-    if only_bytes && facts.u8 == Support::Packed { 16 } else { 4 }
+    let mut dtypes = program.inputs().iter().map(|input| input.dtype).chain(program.outputs().iter().copied());
+    if dtypes.all(|dtype| dtype == DType::U8) && facts.u8 == Support::Packed { 16 } else { 4 }
 }
 
 /// One launch of a program.
@@ -191,7 +190,8 @@ pub fn launch(client: &Client, compiled: &CompileCount, launch: &Launch) -> Resu
             outputs.collect(),
             params.collect(),
             dims.collect(),
-            *len as u32,
+            // Only whether there are any, and where the last one of fewer is, is ever asked.
+            (*len).min(u32::MAX as usize) as u32,
             vectors as u32,
             geometry.steps,
             Code { program: (*program).clone(), compiled: compiled.clone() },
@@ -294,6 +294,47 @@ fn run_program(
         let end = min(first + steps, vectors);
         for position in first..end {
             compute_vector(inputs, outputs, params, dims, len, position as usize, comptime!(code.clone()), layout);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(cpu_cores: usize, units_per_cube: u32) -> DeviceFacts {
+        DeviceFacts {
+            name: "test".to_owned(),
+            f64: true,
+            s64: true,
+            u8: Support::Native,
+            f64_functions: true,
+            reorders_floats: false,
+            max_bindings: 16,
+            cpu_cores,
+            units_per_cube,
+            vectors_per_unit: 8,
+        }
+    }
+
+    #[test]
+    fn every_length_is_covered_within_the_limits() {
+        let program = Program::move_words();
+        for facts in [facts(2, 2), facts(64, 64), facts(0, 256), facts(0, 128)] {
+            let mut shape = None;
+            for len in (0..200).chain([1000, 65_537, 1 << 20, (1 << 28) + 3, 1 << 33]) {
+                let geometry = Geometry::choose(&program, &facts, len);
+                let (x, y, z) = geometry.cubes;
+                let covered = [x, y, z, geometry.units, geometry.steps].iter().map(|n| u64::from(*n)).product::<u64>();
+                assert!(covered >= len.div_ceil(geometry.width) as u64, "{len}: {geometry:?}");
+                assert!(
+                    facts.cpu_cores > 0 || x <= MAX_CUBES_PER_AXIS && y <= MAX_CUBES_PER_AXIS,
+                    "{len}: {geometry:?}"
+                );
+                // What shapes the code is the same for all lengths.
+                let own = (geometry.width, geometry.units, geometry.interleaved);
+                assert_eq!(*shape.get_or_insert(own), own);
+            }
         }
     }
 }
