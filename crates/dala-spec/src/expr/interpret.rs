@@ -29,6 +29,10 @@ impl Value {
 /// Runs `program` over every element of `shape`. `params` holds the value of each of the program's param slots.
 ///
 /// Returns one list per output. Elements that an input does not have count as zero.
+///
+/// # Panics
+///
+/// There are fewer inputs or params than the program has, or `shape` has fewer dimensions than it uses.
 pub fn interpret(program: &Program, inputs: &[Data], params: &[Scalar], shape: &Shape) -> Vec<Data> {
     let mut outputs: Vec<Vec<Scalar>> = vec![Vec::with_capacity(shape.len()); program.outputs().len()];
     let mut registers: Vec<Value> = Vec::with_capacity(program.ops().len());

@@ -403,9 +403,9 @@ impl Program {
         axes.max().unwrap_or(0)
     }
 
-    /// Whether the position of an element is used.
+    /// Whether positions or sizes are used, which are computed in 32 bits.
     pub fn uses_position(&self) -> bool {
-        self.ops().iter().any(|op| matches!(op, Op::Index | Op::Coord(_)))
+        self.ops().iter().any(|op| matches!(op, Op::Index | Op::Coord(_) | Op::Dim(_)))
     }
 
     /// How a device with these facts would run it.
