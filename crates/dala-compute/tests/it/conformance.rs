@@ -214,6 +214,44 @@ fn channels_in_place() {
     }
 }
 
+/// Devices take powers through a logarithm, which knows neither signs nor zero. No kernel uses `pow`, and random
+/// expressions leave it out, so it has its cases here.
+#[test]
+fn powers() {
+    let (nan, inf) = (f32::NAN, f32::INFINITY);
+    let cases: [(f32, f32, f32); 14] = [
+        (2.0, 3.0, 8.0),
+        (-2.0, 3.0, -8.0),
+        (-2.0, 2.0, 4.0),
+        (-2.0, -1.0, -0.5),
+        (-2.0, 0.5, nan),
+        (9.0, 0.5, 3.0),
+        (0.0, 0.0, 1.0),
+        (-3.0, 0.0, 1.0),
+        (0.0, 2.0, 0.0),
+        (0.0, -1.0, inf),
+        (1.0, 77.0, 1.0),
+        (-1.0, 77.0, -1.0),
+        (10.0, -3.0, 0.001),
+        (1.5, 20.5, 4072.591),
+    ];
+    for name in device_names() {
+        let device = Device::open(&name).unwrap();
+        device.define("power", "pow(x, y)", Definition::inputs(["x", "y"])).unwrap();
+        let x = Buffer::from_slice(&device, &cases.map(|case| case.0), [cases.len()]).unwrap();
+        let y = Buffer::from_slice(&device, &cases.map(|case| case.1), [cases.len()]).unwrap();
+        let out = filled_with_rubbish(&device, DType::F32, [cases.len()]);
+        device.run("power", &[&x, &y], &out, ()).unwrap();
+        for ((base, exponent, expected), actual) in cases.into_iter().zip(out.read::<f32>().unwrap()) {
+            let close = (expected - actual).abs() <= 1e-5 * expected.abs();
+            assert!(
+                expected == actual || close || expected.is_nan() && actual.is_nan(),
+                "{name}: {base} to the power of {exponent} is {actual}, expected {expected}"
+            );
+        }
+    }
+}
+
 /// A new param value or a new length builds no kernel; a fraction on integers does, once.
 #[test]
 fn values_and_lengths_compile_nothing() {
