@@ -270,7 +270,7 @@ impl Core {
         let mut inputs = inputs.to_vec();
         let mut scratch = None;
         if let Some(alias) = alias
-            && plan.reads_neighbours
+            && plan.program.reads_neighbours()
         {
             // Elements would be read after they were overwritten: read from a copy.
             let copy = Allocation::new(self, output.capacity as usize)?;

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use dala_kernels::program::{CAPACITY_STEP, Geometry};
 use dala_kernels::{Kernel, KernelId};
-use dala_spec::expr::Op;
 use dala_spec::{DeviceFacts, ParamKind, ParamValue, Program, Signature, SpecError, TensorType, Unsupported};
 use lru::LruCache;
 
@@ -19,8 +18,6 @@ pub(crate) struct Plan {
     pub(crate) geometry: Geometry,
     /// How many elements the program runs over; words, if it is a copy.
     pub(crate) len: usize,
-    /// Whether an input is read at other places than an element's own, so that it must not be overwritten meanwhile.
-    pub(crate) reads_neighbours: bool,
 }
 
 impl Plan {
@@ -33,8 +30,7 @@ impl Plan {
             (program, len)
         };
         let geometry = Geometry::choose(&program, facts, len);
-        let reads_neighbours = program.ops().iter().any(|op| matches!(op, Op::Channel { .. }));
-        Plan { program, geometry, len, reads_neighbours }
+        Plan { program, geometry, len }
     }
 
     fn for_call(kernel: &Kernel, signature: &Signature, facts: &DeviceFacts) -> Result<Plan, SpecError> {
@@ -46,8 +42,7 @@ impl Plan {
         };
         program.support(facts).map_err(refuse)?;
         let (elements, max) = (signature.output.shape.len(), i32::MAX as usize - CAPACITY_STEP);
-        let positions = program.uses_position() || program.ops().iter().any(|op| matches!(op, Op::Channel { .. }));
-        if positions && elements > max {
+        if (program.uses_position() || program.reads_neighbours()) && elements > max {
             return Err(refuse(Unsupported::Length { elements, max }));
         }
         Ok(Plan::new(program, elements, facts))

@@ -46,9 +46,9 @@ pub struct DeviceFacts {
     pub reorders_floats: bool,
     /// How many buffers one launch may bind.
     pub max_bindings: usize,
-    /// The number of CPU cores that execute kernels, or 0 on a GPU-like device.
-    pub cpu_cores: usize,
-    /// How many units a cube has.
+    /// Whether the units are CPU cores, which like blocks of their own and wide vectors.
+    pub cpu: bool,
+    /// How many units a cube has: on a CPU, one for each core.
     pub units_per_cube: u32,
     /// How many vectors of elements one unit computes in large launches, as measured.
     pub vectors_per_unit: usize,

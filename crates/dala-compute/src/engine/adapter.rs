@@ -242,7 +242,7 @@ fn describe(backend: Backend, kind: DeviceKind, driver: Option<String>, client: 
         f64_functions: !backend.is_wgpu() && computes(FloatKind::F64.into()),
         reorders_floats: backend.is_wgpu(),
         max_bindings: (hardware.max_bindings as usize).min(1024),
-        cpu_cores: if kind == DeviceKind::Cpu { hardware.max_units_per_cube.max(1) as usize } else { 0 },
+        cpu: kind == DeviceKind::Cpu,
         // Phones may allow no more than 128.
         units_per_cube: if kind == DeviceKind::Cpu { u32::MAX } else { 256 }.min(hardware.max_units_per_cube).max(1),
         // Best of 4 to 64 on software drivers, and of 64 to 32,768 on the CPU runtime; real GPUs were not measured.

@@ -172,9 +172,7 @@ impl Generator<'_> {
         let signed = self.select(whole(half), power, negated);
         let below = self.select(whole(b), signed, self.unary(UnaryOp::Sqrt, ty, a));
         let negative = self.compare(CompareOp::Lt, ty, a, zero);
-        let is_zero_power = equal(b, zero);
-        let power = self.select(negative, below, power);
-        self.select(is_zero_power, one, power)
+        self.select(negative, below, power)
     }
 
     /// A product that is rounded by itself: hidden behind a bit cast, it cannot be contracted with a sum.

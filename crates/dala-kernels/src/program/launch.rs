@@ -77,7 +77,7 @@ impl Geometry {
     /// The geometry for `len` elements of `program`. Everything that shapes the code depends on the program and the
     /// device alone, so that a new length compiles nothing.
     pub fn choose(program: &Program, facts: &DeviceFacts, len: usize) -> Geometry {
-        let cpu = facts.cpu_cores > 0;
+        let cpu = facts.cpu;
         let width = if cpu { cpu_width(program) } else { gpu_width(program, facts) };
         let units = facts.units_per_cube;
         let vectors = len.div_ceil(width);
@@ -302,7 +302,7 @@ fn run_program(
 mod tests {
     use super::*;
 
-    fn facts(cpu_cores: usize, units_per_cube: u32) -> DeviceFacts {
+    fn facts(cpu: bool, units_per_cube: u32) -> DeviceFacts {
         DeviceFacts {
             name: "test".to_owned(),
             f64: true,
@@ -311,7 +311,7 @@ mod tests {
             f64_functions: true,
             reorders_floats: false,
             max_bindings: 16,
-            cpu_cores,
+            cpu,
             units_per_cube,
             vectors_per_unit: 8,
         }
@@ -320,17 +320,14 @@ mod tests {
     #[test]
     fn every_length_is_covered_within_the_limits() {
         let program = Program::move_words();
-        for facts in [facts(2, 2), facts(64, 64), facts(0, 256), facts(0, 128)] {
+        for facts in [facts(true, 2), facts(true, 64), facts(false, 256), facts(false, 128)] {
             let mut shape = None;
             for len in (0..200).chain([1000, 65_537, 1 << 20, (1 << 28) + 3, 1 << 33]) {
                 let geometry = Geometry::choose(&program, &facts, len);
                 let (x, y, z) = geometry.cubes;
                 let covered = [x, y, z, geometry.units, geometry.steps].iter().map(|n| u64::from(*n)).product::<u64>();
                 assert!(covered >= len.div_ceil(geometry.width) as u64, "{len}: {geometry:?}");
-                assert!(
-                    facts.cpu_cores > 0 || x <= MAX_CUBES_PER_AXIS && y <= MAX_CUBES_PER_AXIS,
-                    "{len}: {geometry:?}"
-                );
+                assert!(facts.cpu || x <= MAX_CUBES_PER_AXIS && y <= MAX_CUBES_PER_AXIS, "{len}: {geometry:?}");
                 // What shapes the code is the same for all lengths.
                 let own = (geometry.width, geometry.units, geometry.interleaved);
                 assert_eq!(*shape.get_or_insert(own), own);

@@ -403,6 +403,11 @@ impl Program {
         axes.max().unwrap_or(0)
     }
 
+    /// Whether an input is read at other places than an element's own: at another channel of its pixel.
+    pub fn reads_neighbours(&self) -> bool {
+        self.ops().iter().any(|op| matches!(op, Op::Channel { .. }))
+    }
+
     /// Whether positions or sizes are used, which are computed in 32 bits.
     pub fn uses_position(&self) -> bool {
         self.ops().iter().any(|op| matches!(op, Op::Index | Op::Coord(_) | Op::Dim(_)))
