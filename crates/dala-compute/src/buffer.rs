@@ -54,7 +54,7 @@ impl Allocation {
     }
 }
 
-const STEP: usize = dala_kernels::program::CAPACITY_STEP;
+const STEP: usize = dala_kernels::launch::CAPACITY_STEP;
 
 impl Buffer {
     /// A buffer with the elements of `data`.
@@ -93,7 +93,8 @@ impl Buffer {
         if words > 0 {
             let memory = buffer.memory()?;
             let core = &buffer.0.device;
-            core.execute(&Plan::new(Program::zero_words(), words, core.facts()), &[], &memory.memory, &[], &[words])?;
+            let plan = Plan::over_words(Program::zero_words(), words, core.facts());
+            core.execute(&plan, &[], &memory.memory, &[Vec::new()])?;
         }
         Ok(buffer)
     }
@@ -225,8 +226,8 @@ impl Buffer {
         if words == 0 || Arc::ptr_eq(&self.0, &to.0) {
             return Ok(());
         }
-        let plan = Plan::new(Program::move_words(), words, core.facts());
-        let result = core.execute(&plan, std::slice::from_ref(&source.memory), &target.memory, &[], &[words]);
+        let plan = Plan::over_words(Program::move_words(), words, core.facts());
+        let result = core.execute(&plan, std::slice::from_ref(&source.memory), &target.memory, &[Vec::new()]);
         to.settle(&result);
         result
     }

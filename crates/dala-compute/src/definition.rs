@@ -6,7 +6,7 @@ use dala_spec::{Expr, KernelSpec, NUMBERS, OutputDType, OutputShape, ParamSpec, 
 /// What a user says about a kernel besides its name and its expression.
 ///
 /// The inputs may have any element types that the expression computes with, and one shape; the output has that shape
-/// and any element type.
+/// and any element type. An input that the expression only gathers from, as from a table, may have a shape of its own.
 #[derive(Clone, Debug)]
 pub struct Definition {
     inputs: Vec<String>,
@@ -40,7 +40,10 @@ impl Definition {
         let mut spec = KernelSpec::pointwise(name)
             .summary(self.summary.unwrap_or_else(|| format!("`{expr}`")))
             .output(shape, OutputDType::OneOf(NUMBERS));
-        spec = self.inputs.into_iter().fold(spec, |spec, input| spec.input(input, NUMBERS));
+        spec = self.inputs.into_iter().fold(spec, |spec, input| match expr.only_gathers(&input) {
+            true => spec.side_input(input, NUMBERS),
+            false => spec.input(input, NUMBERS),
+        });
         spec = self.params.into_iter().fold(spec, KernelSpec::param);
         Ok(Kernel::pointwise(spec, move |_| expr.clone()))
     }

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use dala_kernels::{Kernel, Registry};
-use dala_spec::{DType, DeviceFacts, Params, Scalar, Support, TensorType, validate};
+use dala_spec::{DType, DeviceFacts, Params, Place, Program, Scalar, Support, TensorType, validate};
 
 use crate::account::{Account, MemoryStats, system_memory};
 use crate::buffer::Allocation;
-use crate::engine::{Adapter, CubeEngine, Engine, EngineError, Memory, Task, open_adapter};
+use crate::engine::{Adapter, CubeEngine, Engine, EngineError, Launch, Memory, open_adapter};
 use crate::plan::{Plan, Plans};
 use crate::{Backend, Buffer, Definition, DeviceInfo, DeviceKind, Error};
 
@@ -163,15 +163,15 @@ impl Device {
         // Every problem is found; the first one is reported.
         let signature = validate(&kernel.spec, &types, output.ty(), &params.into())
             .map_err(|mut problems| Error::Spec(problems.swap_remove(0)))?;
-        let plan = core.plans.get(&kernel, &signature, core.facts())?;
-        let values = plan.program.param_values(&kernel.spec.name, &signature)?;
+        let plan = core.plans.get(core, &kernel, &signature)?;
+        let values = plan.param_values(&kernel.spec.name, &signature)?;
         let target = output.memory()?;
         let sources: Vec<Arc<Allocation>> = inputs.iter().map(|input| input.readable()).collect::<Result<_, _>>()?;
         if output.is_empty() {
             return Ok(());
         }
         let sources: Vec<Memory> = sources.iter().map(|source| source.memory.clone()).collect();
-        let result = core.execute(&plan, &sources, &target.memory, &values, output.shape().dims());
+        let result = core.execute(&plan, &sources, &target.memory, &values);
         output.settle(&result);
         result
     }
@@ -210,6 +210,7 @@ impl Device {
     ///
     /// The device fails.
     pub fn trim(&self) -> Result<(), Error> {
+        self.0.plans.trim();
         let _queue = self.0.queue();
         Ok(self.0.engine.trim()?)
     }
@@ -257,40 +258,55 @@ impl Core {
         Ok(self.engine.download(memory, into)?)
     }
 
-    /// Launches a plan and waits for a checked synchronisation of its output.
+    /// Launches a plan and waits for a checked synchronisation of its output. `params` holds the run-time values of each
+    /// launch.
     pub(crate) fn execute(
-        self: &Arc<Core>,
+        &self,
         plan: &Plan,
         inputs: &[Memory],
         output: &Memory,
-        params: &[Scalar],
-        dims: &[usize],
+        params: &[Vec<Scalar>],
     ) -> Result<(), Error> {
-        let alias = inputs.iter().position(|input| input.is(output));
         let mut inputs = inputs.to_vec();
         let mut scratch = None;
-        if let Some(alias) = alias
-            && plan.program.reads_neighbours()
+        if let Some(alias) = inputs.iter().position(|input| input.is(output))
+            && !plan.works_in_place()
         {
             // Elements would be read after they were overwritten: read from a copy.
             let copy = Allocation::new(self, output.capacity as usize)?;
             let words = output.capacity as usize / 4;
-            let copy_plan = Plan::new(dala_spec::Program::move_words(), words, self.facts());
-            self.execute(&copy_plan, &[inputs[alias].clone()], &copy.memory, &[], &[words])?;
+            let copy_plan = Plan::over_words(Program::move_words(), words, self.facts());
+            self.execute(&copy_plan, &[inputs[alias].clone()], &copy.memory, &[Vec::new()])?;
             inputs.iter_mut().filter(|input| input.is(output)).for_each(|input| *input = copy.memory.clone());
             scratch = Some(copy);
         }
-        let task = Task {
-            program: &plan.program,
-            geometry: plan.geometry,
-            inputs: &inputs,
-            outputs: std::slice::from_ref(output),
-            aliases: &[alias.filter(|_| scratch.is_none())],
-            params,
-            dims,
-            len: plan.len,
+        let transients = plan.transients.iter().map(|bytes| Allocation::new(self, *bytes));
+        let transients = transients.collect::<Result<Vec<Allocation>, Error>>()?;
+        let memory = |place: &Place| match *place {
+            Place::Input(index) => inputs[index].clone(),
+            Place::Output => output.clone(),
+            Place::Transient(index) => transients[index].memory.clone(),
+            Place::Constant(index) => plan.constants[index].memory.clone(),
         };
-        self.complete(output, |engine| engine.launch(&task))
+        let result = self.complete(output, |engine| {
+            for (planned, params) in plan.steps.iter().zip(params) {
+                let reads: Vec<Memory> = planned.step.reads.iter().map(memory).collect();
+                let outputs: Vec<Memory> = planned.step.writes.iter().map(memory).collect();
+                let alias = |output: &Memory| reads.iter().position(|read| read.is(output));
+                let aliases: Vec<Option<usize>> = outputs.iter().map(alias).collect();
+                engine.launch(&Launch {
+                    task: &planned.step.task,
+                    geometry: planned.geometry,
+                    reads: &reads,
+                    outputs: &outputs,
+                    aliases: &aliases,
+                    params,
+                })?;
+            }
+            Ok(())
+        });
+        drop(scratch);
+        result
     }
 
     /// Queues work that writes `output`, and waits until a checked synchronisation says that it is written.

@@ -3,54 +3,106 @@
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use dala_kernels::program::{CAPACITY_STEP, Geometry};
-use dala_kernels::{Kernel, KernelId};
-use dala_spec::{DeviceFacts, ParamKind, ParamValue, Program, Signature, SpecError, TensorType, Unsupported};
+use dala_kernels::launch::{CAPACITY_STEP, Geometry};
+use dala_kernels::{Kernel, KernelId, Work};
+use dala_spec::work::Map;
+use dala_spec::{
+    DeviceFacts, Lowering, ParamKind, ParamValue, Place, Program, Scalar, Shape, Signature, SpecError, Step, Task,
+    TensorType, Unsupported,
+};
 use lru::LruCache;
+
+use crate::Error;
+use crate::buffer::Allocation;
+use crate::device::Core;
 
 /// How many plans a device remembers.
 const CACHED_PLANS: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 
-/// A call, ready to launch with any buffers and params of its types.
+/// One launch, ready.
 #[derive(Debug)]
-pub(crate) struct Plan {
-    pub(crate) program: Program,
+pub(crate) struct PlannedStep {
+    pub(crate) step: Step,
     pub(crate) geometry: Geometry,
-    /// How many elements the program runs over; words, if it is a copy.
-    pub(crate) len: usize,
+}
+
+/// A call, ready to launch with any buffers and params of its types.
+pub(crate) struct Plan {
+    pub(crate) steps: Vec<PlannedStep>,
+    /// The sizes of its scratch memory, in bytes.
+    pub(crate) transients: Vec<usize>,
+    /// Data that its launches need beside the call's own.
+    pub(crate) constants: Vec<Allocation>,
 }
 
 impl Plan {
-    /// Plans `program` over `len` elements; a copy is planned over 32-bit words.
-    pub(crate) fn new(program: Program, len: usize, facts: &DeviceFacts) -> Plan {
-        let (program, len) = if program.is_copy() {
-            let bytes = len * program.outputs()[0].size();
-            (Program::move_words(), bytes.div_ceil(4))
-        } else {
-            (program, len)
-        };
-        let geometry = Geometry::choose(&program, facts, len);
-        Plan { program, geometry, len }
+    fn new(lowering: Lowering, facts: &DeviceFacts, constants: Vec<Allocation>) -> Plan {
+        let prepare = |step: Step| PlannedStep { geometry: Geometry::choose(&step.task, facts), step };
+        let bytes = |ty: &TensorType| ty.shape.len().saturating_mul(ty.dtype.size());
+        Plan {
+            transients: lowering.transients.iter().map(bytes).collect(),
+            steps: lowering.steps.into_iter().map(prepare).collect(),
+            constants,
+        }
     }
 
-    fn for_call(kernel: &Kernel, signature: &Signature, facts: &DeviceFacts) -> Result<Plan, SpecError> {
-        let program = kernel.program(signature)?;
-        let refuse = |reason| SpecError::Unsupported {
-            kernel: kernel.spec.name.clone(),
-            device: format!("the {} device", facts.name),
-            reason,
+    /// A plan of one program over `words` 32-bit words, from its inputs to its output.
+    pub(crate) fn over_words(program: Program, words: usize, facts: &DeviceFacts) -> Plan {
+        let reads: Vec<Place> = (0..program.inputs().len()).map(Place::Input).collect();
+        let lens = vec![words; program.inputs().len()];
+        let mut lowering = Lowering::new();
+        lowering.step(Task::Map(Map { program, shape: Shape::new([words]), lens }), reads, Place::Output);
+        Plan::new(lowering, facts, Vec::new())
+    }
+
+    fn for_call(core: &Core, kernel: &Kernel, signature: &Signature) -> Result<Plan, Error> {
+        let facts = core.facts();
+        let lowering = kernel.lower(signature, facts)?;
+        let refuse = |reason| {
+            Error::Spec(SpecError::Unsupported {
+                kernel: kernel.spec.name.clone(),
+                device: format!("the {} device", facts.name),
+                reason,
+            })
         };
-        program.support(facts).map_err(refuse)?;
-        let (elements, max) = (signature.output.shape.len(), i32::MAX as usize - CAPACITY_STEP);
-        if (program.uses_position() || program.reads_neighbours()) && elements > max {
+        lowering.support(facts).map_err(refuse)?;
+        // Positions are 32 bits wide, except where whole buffers are walked through once.
+        let max = i32::MAX as usize - CAPACITY_STEP;
+        let positions = lowering.steps.iter().any(|step| match &step.task {
+            Task::Map(map) => map.program.uses_position() || map.program.reads_neighbours(),
+            _ => true,
+        });
+        let types = signature.inputs.iter().chain([&signature.output]).chain(&lowering.transients);
+        let elements = types.map(|ty| ty.shape.len()).max().unwrap_or(0);
+        if positions && elements > max {
             return Err(refuse(Unsupported::Length { elements, max }));
         }
-        Ok(Plan::new(program, elements, facts))
+        let constants = lowering.constants.iter().map(|data| {
+            let bytes = data.to_bytes();
+            let constant = Allocation::new(core, bytes.len())?;
+            core.upload(&constant.memory, &bytes)?;
+            Ok(constant)
+        });
+        let constants = constants.collect::<Result<_, Error>>()?;
+        Ok(Plan::new(lowering, facts, constants))
+    }
+
+    /// Whether its output may be one of its inputs: each element is read before it is written, and never again.
+    pub(crate) fn works_in_place(&self) -> bool {
+        match &self.steps[..] {
+            [PlannedStep { step: Step { task: Task::Map(map), .. }, .. }] => !map.program.reads_neighbours(),
+            _ => false,
+        }
+    }
+
+    /// The run-time values of each launch of a call.
+    pub(crate) fn param_values(&self, kernel: &str, signature: &Signature) -> Result<Vec<Vec<Scalar>>, SpecError> {
+        self.steps.iter().map(|planned| planned.step.task.param_values(kernel, signature)).collect()
     }
 }
 
 /// What makes two calls use one plan.
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct PlanKey {
     kernel: KernelId,
     inputs: Vec<TensorType>,
@@ -59,7 +111,7 @@ struct PlanKey {
 }
 
 /// What a param's value changes about the code.
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum ParamForm {
     /// Nothing: it is a run-time value.
     Value,
@@ -70,8 +122,10 @@ enum ParamForm {
 }
 
 impl ParamForm {
-    fn of(kind: &ParamKind, value: &ParamValue) -> ParamForm {
+    fn of(work: &Work, kind: &ParamKind, value: &ParamValue) -> ParamForm {
         match (kind, value) {
+            // Weights, tables and the like are made of them: another value is another plan, though not other code.
+            _ if matches!(work, Work::Lowered(_)) => ParamForm::Fixed(value.to_string()),
             (ParamKind::Number, ParamValue::Int(_)) => ParamForm::Number { whole: true },
             (ParamKind::Number, ParamValue::Float(value)) => ParamForm::Number { whole: value.fract() == 0.0 },
             (ParamKind::Int | ParamKind::Float | ParamKind::Bool, _) => ParamForm::Value,
@@ -89,24 +143,29 @@ impl Plans {
     }
 
     /// The plan for a call: remembered, or made now.
-    pub(crate) fn get(
-        &self,
-        kernel: &Kernel,
-        signature: &Signature,
-        facts: &DeviceFacts,
-    ) -> Result<Arc<Plan>, SpecError> {
+    pub(crate) fn get(&self, core: &Core, kernel: &Kernel, signature: &Signature) -> Result<Arc<Plan>, Error> {
         let key = PlanKey {
             kernel: kernel.id,
             inputs: signature.inputs.clone(),
             output: signature.output.clone(),
-            params: signature.params.iter().map(|(_, kind, value)| ParamForm::of(kind, value)).collect(),
+            params: signature.params.iter().map(|(_, kind, value)| ParamForm::of(&kernel.work, kind, value)).collect(),
         };
         // Nothing is left half-done by a panic under this lock.
         if let Some(plan) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(plan.clone());
         }
-        let plan = Arc::new(Plan::for_call(kernel, signature, facts)?);
+        let plan = Arc::new(Plan::for_call(core, kernel, signature)?);
         self.0.lock().unwrap_or_else(PoisonError::into_inner).put(key, plan.clone());
         Ok(plan)
+    }
+
+    /// Forgets the plans that hold device memory.
+    pub(crate) fn trim(&self) {
+        let mut plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let holding = plans.iter().filter(|(_, plan)| !plan.constants.is_empty());
+        let holding: Vec<PlanKey> = holding.map(|(key, _)| key.clone()).collect();
+        for key in holding {
+            plans.pop(&key);
+        }
     }
 }

@@ -4,7 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use dala_spec::{Data, Expr, KernelSpec, Program, Signature, SpecError};
+use dala_spec::work::Map;
+use dala_spec::{
+    DType, Data, DeviceFacts, Expr, KernelSpec, Lowering, Params, Place, Program, Shape, Signature, SpecError, Task,
+};
 
 use crate::Reference;
 
@@ -18,12 +21,30 @@ pub struct KernelId(u64);
 pub enum Work {
     /// One expression per output element, made for the types of a call.
     Pointwise(Arc<dyn Fn(&Signature) -> Expr + Send + Sync>),
+    /// Launches over the call's buffers and over scratch memory.
+    Lowered(LowerFn),
+}
+
+/// The launches that a call comes down to on a device.
+pub type LowerFn = fn(&Signature, &DeviceFacts) -> Result<Lowering, SpecError>;
+
+/// A small call of a kernel, for the table of what runs where.
+#[derive(Clone, Copy, Debug)]
+pub struct Example {
+    /// The inputs' shapes.
+    pub inputs: &'static [&'static [usize]],
+    /// The output's shape.
+    pub output: &'static [usize],
+    /// The output's element type, where it is not the first input's.
+    pub dtype: Option<DType>,
+    /// The params, where the defaults are not enough.
+    pub params: fn() -> Params,
 }
 
 /// The plain Rust function that computes the same.
 type ReferenceFn = fn(&Reference) -> Data;
 
-/// A named operation. Built with [`Kernel::pointwise`].
+/// A named operation. Built with [`Kernel::pointwise`] or [`Kernel::lowered`].
 #[derive(Clone)]
 pub struct Kernel {
     /// Which kernel this is.
@@ -32,16 +53,45 @@ pub struct Kernel {
     pub spec: KernelSpec,
     /// What it does.
     pub work: Work,
+    /// A small call of it; none for kernels that take one shape for all, whose calls can be made up.
+    pub example: Option<Example>,
     /// What its results are checked against; none for kernels that users define, whose expression is interpreted.
     pub reference: Option<ReferenceFn>,
 }
 
 impl Kernel {
-    /// A kernel that computes an expression at every element.
-    pub fn pointwise(spec: KernelSpec, work: impl Fn(&Signature) -> Expr + Send + Sync + 'static) -> Kernel {
+    fn new(spec: KernelSpec, work: Work) -> Kernel {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = KernelId(NEXT.fetch_add(1, Ordering::Relaxed));
-        Kernel { id, spec, work: Work::Pointwise(Arc::new(work)), reference: None }
+        Kernel { id, spec, work, example: None, reference: None }
+    }
+
+    /// A kernel that computes an expression at every element.
+    pub fn pointwise(spec: KernelSpec, work: impl Fn(&Signature) -> Expr + Send + Sync + 'static) -> Kernel {
+        Kernel::new(spec, Work::Pointwise(Arc::new(work)))
+    }
+
+    /// A kernel that comes down to launches.
+    pub fn lowered(spec: KernelSpec, lower: LowerFn) -> Kernel {
+        Kernel::new(spec, Work::Lowered(lower))
+    }
+
+    /// The shapes of a small call.
+    pub fn example(mut self, inputs: &'static [&'static [usize]], output: &'static [usize]) -> Kernel {
+        self.example = Some(Example { inputs, output, dtype: None, params: Params::new });
+        self
+    }
+
+    /// The output's element type in the small call, where it is not the first input's.
+    pub fn example_dtype(mut self, dtype: DType) -> Kernel {
+        self.example = self.example.map(|example| Example { dtype: Some(dtype), ..example });
+        self
+    }
+
+    /// The params of the small call.
+    pub fn example_params(mut self, params: fn() -> Params) -> Kernel {
+        self.example = self.example.map(|example| Example { params, ..example });
+        self
     }
 
     /// The plain Rust function that computes the same.
@@ -50,16 +100,44 @@ impl Kernel {
         self
     }
 
-    /// The program for a call.
+    /// The program of a call, where the kernel is one expression.
     ///
     /// # Errors
     ///
     /// The expression does not fit the call's types.
-    pub fn program(&self, signature: &Signature) -> Result<Program, SpecError> {
-        let Work::Pointwise(work) = &self.work;
+    pub fn program(&self, signature: &Signature) -> Result<Option<Program>, SpecError> {
+        let Work::Pointwise(work) = &self.work else { return Ok(None) };
         let names: Vec<&str> = self.spec.inputs.iter().map(|input| input.name.as_str()).collect();
-        Ok(Program::build(&work(signature), &names, signature)?)
+        Ok(Some(Program::build(&work(signature), &names, signature)?))
     }
+
+    /// The launches that a call comes down to on a device.
+    ///
+    /// # Errors
+    ///
+    /// The expression does not fit the call's types.
+    pub fn lower(&self, signature: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
+        match (self.program(signature)?, &self.work) {
+            (Some(program), _) => Ok(map_all(program, signature)),
+            (None, Work::Lowered(lower)) => lower(signature, facts),
+            (None, Work::Pointwise(_)) => Ok(Lowering::new()),
+        }
+    }
+}
+
+/// One launch of a program from all inputs to the output. A copy moves 32-bit words, whatever the element type.
+pub(crate) fn map_all(program: Program, signature: &Signature) -> Lowering {
+    let mut lowering = Lowering::new();
+    let reads: Vec<Place> = (0..signature.inputs.len()).map(Place::Input).collect();
+    let map = if program.is_copy() {
+        let words = (signature.output.shape.len() * signature.output.dtype.size()).div_ceil(4);
+        Map { program: Program::move_words(), shape: Shape::new([words]), lens: vec![words] }
+    } else {
+        let lens = signature.inputs.iter().map(|input| input.shape.len()).collect();
+        Map { program, shape: signature.output.shape.clone(), lens }
+    };
+    lowering.step(Task::Map(map), reads, Place::Output);
+    lowering
 }
 
 impl fmt::Debug for Kernel {

@@ -1,19 +1,22 @@
-//! What runs on the device: the kernels of Dala Compute, one file each in a folder per family, and the one program
-//! kernel behind every pointwise expression.
+//! What runs on the device: the kernels of Dala Compute, one file each in a folder per family, and a
+//! launcher for each class of them.
 //!
 //! This crate describes kernels and queues their launches. It leaves validation to `dala-spec`, and memory, errors and
 //! synchronisation to `dala-compute`. The main types are [`Kernel`] and [`Registry`]; [`list::built_in`] is the list of
 //! all kernels.
 
+mod device;
 pub mod image;
 mod kernel;
+pub mod launch;
 pub mod list;
+mod lower;
 pub mod math;
-pub mod program;
+pub mod nn;
 mod reference;
 mod registry;
 pub mod table;
 
-pub use kernel::{Kernel, KernelId, Work};
+pub use kernel::{Example, Kernel, KernelId, LowerFn, Work};
 pub use reference::Reference;
 pub use registry::Registry;

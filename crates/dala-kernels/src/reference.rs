@@ -1,6 +1,6 @@
 //! What kernels' plain Rust references work with.
 
-use dala_spec::{DType, Data, ParamValue, Scalar, Signature};
+use dala_spec::{DType, Data, ParamValue, ResolvedParams, Scalar, Signature};
 
 /// A call on the host: typed data in, and what the output must be.
 pub struct Reference<'a> {
@@ -35,6 +35,51 @@ impl Reference<'_> {
     pub fn at(&self, input: usize, index: usize) -> Scalar {
         let index = if self.signature.is_broadcast(input) { 0 } else { index };
         self.inputs[input].get(index).unwrap_or(Scalar::U8(0))
+    }
+
+    /// An input's element as a number.
+    pub fn float(&self, input: usize, index: usize) -> f64 {
+        self.inputs[input].get(index).map_or(0.0, Scalar::as_f64)
+    }
+
+    /// The params.
+    pub fn params(&self) -> &ResolvedParams {
+        &self.signature.params
+    }
+
+    /// The output, element by element, from numbers: rounded half to even and saturated where it holds integers.
+    pub fn numbers(&self, f: impl Fn(usize) -> f64) -> Data {
+        let dtype = self.dtype();
+        let stored = |value: f64| if dtype.is_float() { value } else { value.round_ties_even() };
+        Data::collect(dtype, (0..self.len()).map(|index| Scalar::from_f64(dtype, stored(f(index)))))
+    }
+
+    /// The output, element by element, from elements of inputs: an input's number and a position in it.
+    pub fn moved(&self, f: impl Fn(usize) -> (usize, usize)) -> Data {
+        let element = |index: usize| {
+            let (input, at) = f(index);
+            self.inputs[input].get(at).unwrap_or(Scalar::U8(0))
+        };
+        Data::collect(self.dtype(), (0..self.len()).map(element))
+    }
+
+    /// For each output element, the positions in the first input that are folded into it when `axes` are reduced.
+    pub fn lines(&self, axes: &[usize]) -> Vec<Vec<usize>> {
+        let dims = self.signature.inputs[0].shape.dims();
+        let mut lines = vec![Vec::new(); self.len()];
+        for index in 0..self.inputs[0].len() {
+            let (mut rest, mut line, mut size) = (index, 0, 1);
+            for axis in (0..dims.len()).rev() {
+                let at = rest % dims[axis];
+                rest /= dims[axis];
+                if !axes.contains(&axis) {
+                    line += at * size;
+                    size *= dims[axis];
+                }
+            }
+            lines[line].push(index);
+        }
+        lines
     }
 
     /// One output element per element of the first input.
@@ -92,7 +137,7 @@ macro_rules! kernel_cases {
                     let reference = kernel.reference.unwrap();
                     assert_eq!(reference(&crate::Reference { inputs: &inputs, signature: &signature }), output);
                     // What devices are given to do computes the same.
-                    let program = kernel.program(&signature).unwrap();
+                    let program = kernel.program(&signature).unwrap().unwrap();
                     let values = program.param_values(&kernel.spec.name, &signature).unwrap();
                     let shape = &signature.output.shape;
                     assert_eq!(dala_spec::expr::interpret(&program, &inputs, &values, shape), [output]);

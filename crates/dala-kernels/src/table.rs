@@ -7,27 +7,42 @@ use crate::Kernel;
 /// How a device with `facts` runs `kernel` on elements of `dtype`: inputs and output where they have one type, the
 /// input of `cast`, the output of kernels without inputs.
 pub fn support(kernel: &Kernel, dtype: DType, facts: &DeviceFacts) -> Support {
+    let Some((inputs, output, params)) = example(kernel, dtype) else { return Support::Refused };
+    let Ok(signature) = validate(&kernel.spec, &inputs, &output, &params) else { return Support::Refused };
+    let Ok(lowering) = kernel.lower(&signature, facts) else { return Support::Refused };
+    lowering.support(facts).unwrap_or(Support::Refused)
+}
+
+/// A small call of `kernel` on elements of `dtype`; none if it does not take them.
+pub fn example(kernel: &Kernel, dtype: DType) -> Option<(Vec<TensorType>, TensorType, Params)> {
     let spec = &kernel.spec;
-    let takes = spec.inputs.iter().all(|input| input.dtypes.contains(&dtype));
-    let gives = match spec.output.dtype {
-        OutputDType::OneOf(dtypes) if spec.inputs.is_empty() => dtypes.contains(&dtype),
-        _ => true,
+    let takes = match spec.inputs.first() {
+        // Tables and the like have types of their own.
+        Some(first) => first.dtypes.contains(&dtype),
+        None => matches!(spec.output.dtype, OutputDType::OneOf(dtypes) if dtypes.contains(&dtype)),
     };
-    if !takes || !gives {
-        return Support::Refused;
+    if !takes {
+        return None;
     }
-    let ty = |dtype| TensorType::new(dtype, [4, 4]);
     // A cast stands for its easiest target: what counts is the element type in question.
     let output = match spec.output.dtype {
+        OutputDType::OneOf(_) if kernel.example.is_some_and(|example| example.dtype.is_some()) => {
+            kernel.example.and_then(|example| example.dtype).unwrap_or(dtype)
+        }
         OutputDType::OneOf(dtypes) if !spec.inputs.is_empty() && dtypes == NUMBERS && dtype != DType::F32 => DType::F32,
+        OutputDType::OneOf(dtypes) if dtypes.contains(&dtype) && kernel.example.is_some() => dtype,
         OutputDType::OneOf(_) if !spec.inputs.is_empty() => DType::S32,
         _ => dtype,
     };
-    let inputs = vec![ty(dtype); spec.inputs.len()];
-    let params = example_params(kernel);
-    let Ok(signature) = validate(spec, &inputs, &ty(output), &params) else { return Support::Refused };
-    let Ok(program) = kernel.program(&signature) else { return Support::Refused };
-    program.support(facts).unwrap_or(Support::Refused)
+    let (inputs, shape, params) = match kernel.example {
+        Some(example) => (example.inputs.to_vec(), example.output, (example.params)()),
+        None => (vec![&[4, 4][..]; spec.inputs.len()], &[4, 4][..], example_params(kernel)),
+    };
+    let input = |(index, shape): (usize, &&[usize])| {
+        let own = spec.input_at(index).filter(|input| !input.dtypes.contains(&dtype));
+        TensorType::new(own.and_then(|input| input.dtypes.first().copied()).unwrap_or(dtype), *shape)
+    };
+    Some((inputs.iter().enumerate().map(input).collect(), TensorType::new(output, shape), params))
 }
 
 /// A whole number for every param that has no default.

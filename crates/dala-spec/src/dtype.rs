@@ -117,6 +117,18 @@ impl Scalar {
         }
     }
 
+    /// The value as an integer, converted as Rust's `as` does.
+    pub const fn as_i64(self) -> i64 {
+        match self {
+            Scalar::F32(v) => v as i64,
+            Scalar::F64(v) => v as i64,
+            Scalar::S32(v) => v as i64,
+            Scalar::S64(v) => v,
+            Scalar::U32(v) => v as i64,
+            Scalar::U8(v) => v as i64,
+        }
+    }
+
     /// `value` converted as Rust's `as` does: floats saturate and lose their fraction.
     pub const fn from_f64(dtype: DType, value: f64) -> Scalar {
         match dtype {

@@ -40,7 +40,7 @@ pub enum SpecError {
         /// The kernel.
         kernel: String,
         /// How many inputs it takes.
-        expected: usize,
+        expected: String,
         /// How many were given.
         actual: usize,
     },

@@ -1,6 +1,8 @@
 //! What a kernel is to its callers: names, inputs, output, params.
 
-use crate::{DType, ParamSpec};
+use std::fmt;
+
+use crate::{DType, ParamSpec, ResolvedParams, Shape, TensorType};
 
 /// The kind of access pattern a kernel has: what may be fused with it, and how it is launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -46,6 +48,8 @@ pub type DTypes = &'static [DType];
 pub const NUMBERS: DTypes = &DType::ALL;
 /// `f32` and `f64`.
 pub const FLOATS: DTypes = &[DType::F32, DType::F64];
+/// The element types of pictures: 0 to 255 as `u8`, 0 to 1 as `f32`.
+pub const PIXELS: DTypes = &[DType::U8, DType::F32];
 
 /// What a kernel says about one input.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
@@ -54,6 +58,58 @@ pub struct InputSpec {
     pub name: String,
     /// The element types it may have.
     pub dtypes: DTypes,
+    /// Whether it stands beside the data, as a table does: its shape has nothing to do with the output's.
+    pub side: bool,
+}
+
+/// A call of which everything is known but perhaps the output's shape.
+pub struct ShapeCall<'a> {
+    /// The inputs.
+    pub inputs: &'a [TensorType],
+    /// The output's shape, where the caller has chosen one.
+    pub output: Option<&'a Shape>,
+    /// The params, complete.
+    pub params: &'a ResolvedParams,
+}
+
+/// What is wrong with a call's shapes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ShapeProblem {
+    /// An input's shape, and what it must be instead.
+    Input(usize, String),
+    /// The output's shape, and what it must be instead.
+    Output(String),
+    /// A param that does not fit the shapes: its name, the smallest and the largest value that would.
+    Param(&'static str, f64, f64),
+}
+
+/// How an output's shape follows from inputs and params, as a function.
+#[derive(Clone, Copy)]
+pub struct ShapeRule {
+    /// The rule in words.
+    pub text: &'static str,
+    /// The only shape that fits; where the caller chooses, the chosen one if it fits.
+    pub shape: fn(&ShapeCall) -> Result<Shape, ShapeProblem>,
+}
+
+impl PartialEq for ShapeRule {
+    fn eq(&self, other: &ShapeRule) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for ShapeRule {}
+
+impl fmt::Debug for ShapeRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text)
+    }
+}
+
+impl serde::Serialize for ShapeRule {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.text)
+    }
 }
 
 /// How the output's shape follows from the inputs.
@@ -66,6 +122,8 @@ pub enum OutputShape {
     Any,
     /// An image: `{height, width}` or `{height, width, channels}` with 1, 3 or 4 channels.
     Image,
+    /// What a function of inputs and params says.
+    Computed(ShapeRule),
 }
 
 /// How the output's element type follows from the inputs.
@@ -140,6 +198,8 @@ pub struct KernelSpec {
     pub class: Class,
     /// The inputs, in order.
     pub inputs: Vec<InputSpec>,
+    /// How many inputs there may be at most; the last one may be given several times to get there.
+    pub max_inputs: usize,
     /// The rule for the output.
     pub output: OutputRule,
     /// The params.
@@ -157,6 +217,7 @@ impl KernelSpec {
             summary: String::new(),
             class,
             inputs: Vec::new(),
+            max_inputs: 0,
             output: OutputRule { shape: OutputShape::Inputs, dtype: OutputDType::Inputs },
             params: Vec::new(),
             tolerance: Tolerance::Exact,
@@ -182,8 +243,47 @@ impl KernelSpec {
 
     /// One more input.
     pub fn input(mut self, name: impl Into<String>, dtypes: DTypes) -> KernelSpec {
-        self.inputs.push(InputSpec { name: name.into(), dtypes });
+        self.inputs.push(InputSpec { name: name.into(), dtypes, side: false });
+        self.max_inputs = self.inputs.len();
         self
+    }
+
+    /// One more input that stands beside the data, such as a table.
+    pub fn side_input(self, name: impl Into<String>, dtypes: DTypes) -> KernelSpec {
+        let mut spec = self.input(name, dtypes);
+        if let Some(input) = spec.inputs.last_mut() {
+            input.side = true;
+        }
+        spec
+    }
+
+    /// Lets the last input be given several times, until there are `max` inputs.
+    pub fn repeat_last(mut self, max: usize) -> KernelSpec {
+        self.max_inputs = max;
+        self
+    }
+
+    /// What is said about input `index` of a call, which may be one more of the last.
+    pub fn input_at(&self, index: usize) -> Option<&InputSpec> {
+        self.inputs.get(index.min(self.inputs.len().saturating_sub(1)))
+    }
+
+    /// How messages call input `index`.
+    pub fn input_name(&self, index: usize) -> String {
+        match self.input_at(index) {
+            Some(input) if index < self.inputs.len() => format!("input `{}`", input.name),
+            _ => format!("input {index}"),
+        }
+    }
+
+    /// An output whose shape follows from inputs and params by a function.
+    pub fn computed(
+        self,
+        text: &'static str,
+        dtype: OutputDType,
+        shape: fn(&ShapeCall) -> Result<Shape, ShapeProblem>,
+    ) -> KernelSpec {
+        self.output(OutputShape::Computed(ShapeRule { text, shape }), dtype)
     }
 
     /// The rule for the output.

@@ -11,6 +11,7 @@
 //! - [`KernelSpec`]: a kernel's name, inputs, output rule and params
 //! - [`Expr`]: a pointwise expression, built in Rust or parsed from text
 //! - [`Program`]: an expression type-checked for given element types: what devices execute
+//! - [`Lowering`]: what a call comes down to: launches over its buffers and over scratch memory
 //! - [`DeviceFacts`]: what a device computes on, and how
 //!
 //! ```
@@ -32,6 +33,7 @@ mod params;
 mod shape;
 mod suggest;
 mod validate;
+pub mod work;
 
 pub use data::Data;
 pub use dtype::{DType, Element, Scalar};
@@ -39,9 +41,11 @@ pub use error::SpecError;
 pub use expr::{Expr, ExprError, Program, Scope};
 pub use facts::{DeviceFacts, Support, Unsupported};
 pub use kernel::{
-    Class, DTypes, FLOATS, InputSpec, KernelSpec, NUMBERS, OutputDType, OutputRule, OutputShape, Tolerance,
+    Class, DTypes, FLOATS, InputSpec, KernelSpec, NUMBERS, OutputDType, OutputRule, OutputShape, PIXELS, ShapeCall,
+    ShapeProblem, ShapeRule, Tolerance,
 };
 pub use params::{ParamKind, ParamSpec, ParamValue, Params, ResolvedParams, param};
-pub use shape::{Shape, TensorType};
+pub use shape::{ImageShape, Shape, TensorType};
 pub use suggest::nearest;
 pub use validate::{Signature, validate};
+pub use work::{Fragment, Lowering, Place, Step, Task};

@@ -157,8 +157,17 @@ pub enum ParamKind {
     Enum(Vec<String>),
     /// A tuple of so many integers.
     Ints(usize),
+    /// A list of integers, such as axes; one integer counts as a list of one.
+    IntList,
     /// A list of floats.
     Floats,
+}
+
+impl ParamKind {
+    /// One of these words.
+    pub fn words(words: &[&str]) -> ParamKind {
+        ParamKind::Enum(words.iter().map(|word| (*word).to_owned()).collect())
+    }
 }
 
 impl fmt::Display for ParamKind {
@@ -170,6 +179,7 @@ impl fmt::Display for ParamKind {
             ParamKind::Bool => f.write_str("bool"),
             ParamKind::Enum(words) => f.write_str(&words.join(" | ")),
             ParamKind::Ints(len) => write!(f, "tuple of {len} ints"),
+            ParamKind::IntList => f.write_str("list of ints"),
             ParamKind::Floats => f.write_str("list of floats"),
         }
     }
@@ -220,11 +230,15 @@ impl ParamSpec {
                 ParamValue::Int(*v as i64)
             }
             (ParamKind::Float, ParamValue::Int(v)) => ParamValue::Float(*v as f64),
+            (ParamKind::IntList, ParamValue::Int(v)) => ParamValue::Ints(vec![*v]),
+            // An empty list has no type of its own.
+            (ParamKind::IntList, ParamValue::Floats(v)) if v.is_empty() => ParamValue::Ints(Vec::new()),
             (ParamKind::Floats, ParamValue::Ints(v)) => ParamValue::Floats(v.iter().map(|v| *v as f64).collect()),
             (ParamKind::Int, ParamValue::Int(_))
             | (ParamKind::Float, ParamValue::Float(_))
             | (ParamKind::Number, ParamValue::Int(_) | ParamValue::Float(_))
             | (ParamKind::Bool, ParamValue::Bool(_))
+            | (ParamKind::IntList, ParamValue::Ints(_))
             | (ParamKind::Floats, ParamValue::Floats(_)) => value.clone(),
             (ParamKind::Enum(words), ParamValue::Enum(word)) if words.contains(word) => value.clone(),
             (ParamKind::Ints(len), ParamValue::Ints(v)) if v.len() == *len => value.clone(),
@@ -291,6 +305,48 @@ impl ResolvedParams {
     /// The value of the param called `name`.
     pub fn get(&self, name: &str) -> Option<&ParamValue> {
         self.0.iter().find(|(own, _, _)| own == name).map(|(_, _, value)| value)
+    }
+
+    /// An integer param; 0 if there is none of that name.
+    pub fn int(&self, name: &str) -> i64 {
+        match self.get(name) {
+            Some(ParamValue::Int(value)) => *value,
+            _ => 0,
+        }
+    }
+
+    /// A numeric param; NaN if there is none of that name.
+    pub fn float(&self, name: &str) -> f64 {
+        self.get(name).and_then(ParamValue::as_f64).unwrap_or(f64::NAN)
+    }
+
+    /// A true-or-false param; false if there is none of that name.
+    pub fn flag(&self, name: &str) -> bool {
+        matches!(self.get(name), Some(ParamValue::Bool(true)))
+    }
+
+    /// The chosen word of a param; empty if there is none of that name.
+    pub fn word(&self, name: &str) -> &str {
+        match self.get(name) {
+            Some(ParamValue::Enum(word)) => word,
+            _ => "",
+        }
+    }
+
+    /// The integers of a param; none if there is none of that name.
+    pub fn ints(&self, name: &str) -> &[i64] {
+        match self.get(name) {
+            Some(ParamValue::Ints(values)) => values,
+            _ => &[],
+        }
+    }
+
+    /// The floats of a param; none if there is none of that name.
+    pub fn floats(&self, name: &str) -> &[f64] {
+        match self.get(name) {
+            Some(ParamValue::Floats(values)) => values,
+            _ => &[],
+        }
     }
 
     /// Names, types and values in the spec's order.

@@ -44,6 +44,28 @@ impl Shape {
     }
 }
 
+/// A shape seen as a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageShape {
+    /// Rows.
+    pub height: usize,
+    /// Pixels in a row.
+    pub width: usize,
+    /// Elements in a pixel: 1, 3 or 4.
+    pub channels: usize,
+}
+
+impl Shape {
+    /// The shape as a picture: `{height, width}` or `{height, width, channels}` with 1, 3 or 4 channels.
+    pub fn image(&self) -> Option<ImageShape> {
+        match *self.dims() {
+            [height, width] => Some(ImageShape { height, width, channels: 1 }),
+            [height, width, channels @ (1 | 3 | 4)] => Some(ImageShape { height, width, channels }),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("{")?;

@@ -1,7 +1,10 @@
 //! The one place where a call is checked against its kernel's spec.
 
 use crate::params::ResolvedParams;
-use crate::{DType, KernelSpec, OutputDType, OutputShape, Params, Shape, SpecError, TensorType};
+use crate::{
+    DType, KernelSpec, OutputDType, OutputShape, Params, Shape, ShapeCall, ShapeProblem, ShapeRule, SpecError,
+    TensorType,
+};
 
 /// A call that fits its kernel: the types of all arguments, and every param with its value.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,17 +36,26 @@ pub fn validate(
     params: &Params,
 ) -> Result<Signature, Vec<SpecError>> {
     let mut problems = Vec::new();
-    if inputs.len() == spec.inputs.len() {
+    let fits = (spec.inputs.len()..=spec.max_inputs).contains(&inputs.len());
+    if fits {
         check_dtypes(spec, inputs, output, &mut problems);
         check_shapes(spec, inputs, output, &mut problems);
     } else {
         problems.push(SpecError::Arity {
             kernel: spec.name.clone(),
-            expected: spec.inputs.len(),
+            expected: match spec.inputs.len() {
+                count if count == spec.max_inputs => count.to_string(),
+                count => format!("{count} to {}", spec.max_inputs),
+            },
             actual: inputs.len(),
         });
     }
+    let before = problems.len();
     let params = ResolvedParams::resolve(&spec.name, &spec.params, params, &mut problems);
+    // A computed shape needs every input and every param.
+    if let (OutputShape::Computed(rule), true, true) = (spec.output.shape, fits, problems.len() == before) {
+        problems.extend(check_rule(spec, rule, inputs, output, &params));
+    }
     if problems.is_empty() {
         Ok(Signature { inputs: inputs.to_vec(), output: output.clone(), params })
     } else {
@@ -60,9 +72,9 @@ fn check_dtypes(spec: &KernelSpec, inputs: &[TensorType], output: &TensorType, p
             actual,
         });
     };
-    for (input, found) in spec.inputs.iter().zip(inputs) {
-        if !input.dtypes.contains(&found.dtype) {
-            mismatch(format!("input `{}`", input.name), input.dtypes, found.dtype);
+    for (index, found) in inputs.iter().enumerate() {
+        if let Some(input) = spec.input_at(index).filter(|input| !input.dtypes.contains(&found.dtype)) {
+            mismatch(spec.input_name(index), input.dtypes, found.dtype);
         }
     }
     match spec.output.dtype {
@@ -73,9 +85,9 @@ fn check_dtypes(spec: &KernelSpec, inputs: &[TensorType], output: &TensorType, p
         // One type for all: the first input's.
         OutputDType::Inputs => {
             let Some(first) = inputs.first() else { return };
-            for (input, found) in spec.inputs.iter().zip(inputs).skip(1) {
+            for (index, found) in inputs.iter().enumerate().skip(1) {
                 if found.dtype != first.dtype {
-                    mismatch(format!("input `{}`", input.name), &[first.dtype], found.dtype);
+                    mismatch(spec.input_name(index), &[first.dtype], found.dtype);
                 }
             }
             if output.dtype != first.dtype {
@@ -95,20 +107,27 @@ fn check_shapes(spec: &KernelSpec, inputs: &[TensorType], output: &TensorType, p
         });
     };
     match spec.output.shape {
-        OutputShape::Any => {}
+        OutputShape::Any | OutputShape::Computed(_) => {}
         OutputShape::Inputs => {
+            let inputs: Vec<(&str, &TensorType)> = spec
+                .inputs
+                .iter()
+                .zip(inputs)
+                .filter(|(input, _)| !input.side)
+                .map(|(input, found)| (input.name.as_str(), found))
+                .collect();
             // The shape of all is that of the first input that is more (or less) than one element.
             let Some(shape) = inputs
                 .iter()
-                .map(|input| &input.shape)
+                .map(|(_, input)| &input.shape)
                 .find(|shape| shape.len() != 1)
-                .or(inputs.first().map(|input| &input.shape))
+                .or(inputs.first().map(|(_, input)| &input.shape))
             else {
                 return;
             };
-            for (input, found) in spec.inputs.iter().zip(inputs) {
+            for (name, found) in &inputs {
                 if found.shape.len() != 1 && found.shape != *shape {
-                    mismatch(format!("input `{}`", input.name), shape, &found.shape);
+                    mismatch(format!("input `{name}`"), shape, &found.shape);
                 }
             }
             // One element is one element, whatever its rank.
@@ -131,6 +150,29 @@ fn check_shapes(spec: &KernelSpec, inputs: &[TensorType], output: &TensorType, p
                 actual: dims.len(),
             }),
         },
+    }
+}
+
+fn check_rule(
+    spec: &KernelSpec,
+    rule: ShapeRule,
+    inputs: &[TensorType],
+    output: &TensorType,
+    params: &ResolvedParams,
+) -> Option<SpecError> {
+    let kernel = spec.name.clone();
+    let mismatch = |argument: String, expected: String, actual: &Shape| {
+        Some(SpecError::ShapeMismatch { kernel: kernel.clone(), argument, expected, actual: actual.to_string() })
+    };
+    match (rule.shape)(&ShapeCall { inputs, output: Some(&output.shape), params }) {
+        Ok(shape) if shape == output.shape => None,
+        Ok(shape) => mismatch("the output".to_owned(), shape.to_string(), &output.shape),
+        Err(ShapeProblem::Output(expected)) => mismatch("the output".to_owned(), expected, &output.shape),
+        Err(ShapeProblem::Input(index, expected)) => mismatch(spec.input_name(index), expected, &inputs[index].shape),
+        Err(ShapeProblem::Param(name, min, max)) => {
+            let actual = params.get(name).map(ToString::to_string).unwrap_or_default();
+            Some(SpecError::ParamRange { kernel, param: name.to_owned(), min, max, actual })
+        }
     }
 }
 

@@ -9,12 +9,12 @@ use cubecl::client::Client;
 use cubecl::future::block_on;
 use cubecl::server::Handle;
 use cubecl_environment::stream::StreamId;
-use dala_kernels::program::{CompileCount, Launch, launch};
-use dala_spec::{DeviceFacts, Support};
+use dala_kernels::launch as kernels;
+use dala_spec::DeviceFacts;
 
 use super::error::{caught, guarded};
 use super::heap::{self, Heap, Slot};
-use super::{Adapter, Engine, EngineError, Memory, Task};
+use super::{Adapter, Engine, EngineError, Launch, Memory};
 
 /// Copies of at least this many bytes go through staging buffers of ours.
 #[cfg(any(feature = "vulkan", feature = "gl", feature = "metal"))]
@@ -27,7 +27,7 @@ pub(crate) struct CubeEngine {
     adapter: Arc<Adapter>,
     client: Client,
     heap: Arc<Mutex<Heap<Handle>>>,
-    compiled: CompileCount,
+    compiled: kernels::CompileCount,
     launches: AtomicU64,
 }
 
@@ -80,7 +80,7 @@ impl CubeEngine {
             adapter,
             client,
             heap: Arc::default(),
-            compiled: CompileCount::default(),
+            compiled: kernels::CompileCount::default(),
             launches: AtomicU64::new(0),
         }
     }
@@ -181,7 +181,7 @@ impl Engine for CubeEngine {
         caught(|| into.copy_from_slice(&bytes[..into.len()]))
     }
 
-    fn launch(&self, task: &Task) -> Result<(), EngineError> {
+    fn launch(&self, task: &Launch) -> Result<(), EngineError> {
         let (cubes, max) = (task.geometry.cubes, self.adapter.info.limits.max_cubes);
         if cubes.0 > max.0 || cubes.1 > max.1 || cubes.2 > max.2 {
             // The engine would let it pass, and lose the whole batch.
@@ -195,20 +195,17 @@ impl Engine for CubeEngine {
                 what: format!("{units} units in a cube, and the limit is {max}"),
             });
         }
-        let (inputs, outputs) = (handles(task.inputs)?, handles(task.outputs)?);
-        let prepared = Launch {
-            program: task.program,
+        let (reads, outputs) = (handles(task.reads)?, handles(task.outputs)?);
+        let prepared = kernels::Launch {
+            task: task.task,
             geometry: task.geometry,
-            packed: self.adapter.facts.u8 == Support::Packed,
-            shielded: self.adapter.facts.reorders_floats,
-            inputs: &inputs,
+            facts: &self.adapter.facts,
+            reads: &reads,
             outputs: &outputs,
             aliases: task.aliases,
             params: task.params,
-            dims: task.dims,
-            len: task.len,
         };
-        caught(|| launch(&self.client, &self.compiled, &prepared))?
+        caught(|| kernels::launch(&self.client, &self.compiled, &prepared))?
             .map_err(|refused| EngineError::internal(refused.0))?;
         if self.launches.fetch_add(1, Ordering::Relaxed) % FLUSH_EVERY == FLUSH_EVERY - 1 {
             guarded(|| self.client.flush())?;

@@ -18,8 +18,8 @@ mod tests;
 use std::any::Any;
 use std::sync::Arc;
 
-use dala_kernels::program::Geometry;
-use dala_spec::{DeviceFacts, Program, Scalar};
+use dala_kernels::launch::Geometry;
+use dala_spec::{DeviceFacts, Scalar, Task};
 
 pub(crate) use adapter::{Adapter, open_adapter};
 pub use adapter::{Backend, DeviceInfo, DeviceKind, Limits};
@@ -42,17 +42,15 @@ impl Memory {
     }
 }
 
-/// One launch of a program.
-pub(crate) struct Task<'a> {
-    pub(crate) program: &'a Program,
+/// One launch of a task.
+pub(crate) struct Launch<'a> {
+    pub(crate) task: &'a Task,
     pub(crate) geometry: Geometry,
-    pub(crate) inputs: &'a [Memory],
+    pub(crate) reads: &'a [Memory],
     pub(crate) outputs: &'a [Memory],
-    /// For each output, the input whose memory it shares, if any.
+    /// For each output, the read whose memory it shares, if any.
     pub(crate) aliases: &'a [Option<usize>],
     pub(crate) params: &'a [Scalar],
-    pub(crate) dims: &'a [usize],
-    pub(crate) len: usize,
 }
 
 /// Drives one device.
@@ -66,7 +64,7 @@ pub(crate) trait Engine: Send + Sync {
     /// Copies the start of `memory` to `into`.
     fn download(&self, memory: &Memory, into: &mut [u8]) -> Result<(), EngineError>;
     /// Queues a launch. Its failures show when its outputs are synchronised.
-    fn launch(&self, task: &Task) -> Result<(), EngineError>;
+    fn launch(&self, launch: &Launch) -> Result<(), EngineError>;
     /// Waits until everything queued is done, and answers for `outputs`.
     fn synchronise(&self, outputs: &[Memory]) -> Result<(), EngineError>;
     /// Bytes that the engine holds on the device, used or not.

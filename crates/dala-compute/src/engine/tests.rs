@@ -3,7 +3,7 @@
 use cubecl::client::Client;
 use cubecl::prelude::*;
 use cubecl::server::Handle;
-use dala_kernels::program::Geometry;
+use dala_kernels::launch::Geometry;
 use dala_spec::{DType, Expr, Program, Signature, TensorType};
 
 use crate::engine::EngineError;
@@ -117,13 +117,13 @@ fn grids_and_cubes_over_the_limit() {
         let buffer = Buffer::from_slice(&device, &[1.0f32; 3], [3]).unwrap();
         let (memory, limits) = (buffer.memory().unwrap(), device.info().limits);
         let run = |geometry: Geometry| {
-            let mut plan = Plan::new(Program::zero_words(), 3, device.core().facts());
-            plan.geometry = geometry;
-            let result = device.core().execute(&plan, &[], &memory.memory, &[], &[3]);
+            let mut plan = Plan::over_words(Program::zero_words(), 3, device.core().facts());
+            plan.steps[0].geometry = geometry;
+            let result = device.core().execute(&plan, &[], &memory.memory, &[Vec::new()]);
             buffer.settle(&result);
             result
         };
-        let good = Plan::new(Program::zero_words(), 3, device.core().facts()).geometry;
+        let good = Plan::over_words(Program::zero_words(), 3, device.core().facts()).steps[0].geometry;
         let mut cases = vec![Geometry { units: limits.max_units + 1, ..good }];
         if limits.max_cubes.0 < u32::MAX {
             cases.push(Geometry { cubes: (limits.max_cubes.0 + 1, 1, 1), ..good });
@@ -151,8 +151,9 @@ fn types_that_do_not_compile() {
         let program = Program::build(&(Expr::input("x") + 1), &["x"], &signature).unwrap();
         let buffer = Buffer::from_slice(&device, &[1.0f64; 3], [3]).unwrap();
         let memory = buffer.memory().unwrap();
-        let plan = Plan::new(program, 3, device.core().facts());
-        let result = device.core().execute(&plan, std::slice::from_ref(&memory.memory), &memory.memory, &[], &[3]);
+        let plan = Plan::over_words(program, 3, device.core().facts());
+        let source = std::slice::from_ref(&memory.memory);
+        let result = device.core().execute(&plan, source, &memory.memory, &[Vec::new()]);
         assert!(matches!(result, Err(Error::Engine(EngineError::CompileFailed { .. }))), "{result:?}");
         buffer.settle(&result);
         assert_eq!(buffer.read::<f64>().unwrap_err().code(), "poisoned");

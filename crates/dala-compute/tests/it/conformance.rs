@@ -96,6 +96,10 @@ fn check_device(name: &str) {
         let kernel = device.kernels().into_iter().find(|kernel| kernel.spec.name == cell.kernel).unwrap();
         *counts.entry(cell.support.name()).or_default() += 1;
         assert_eq!(device.support(&cell.kernel, cell.dtype).unwrap(), cell.support, "{name} {}", cell.kernel);
+        if kernel.example.is_some() {
+            calls += usize::from(check_example(&device, &kernel, cell.dtype, cell.support));
+            continue;
+        }
         let takes = kernel.spec.inputs.iter().all(|input| input.dtypes.contains(&cell.dtype));
         if cell.support == Support::Refused && !takes {
             refused_by_type(&device, &kernel, cell.dtype);
@@ -132,6 +136,40 @@ fn check_device(name: &str) {
     );
     assert!(counts.values().sum::<usize>() >= 22 * 6, "{name}: the table has {counts:?}");
     assert!(calls >= 1000 && stats.launches >= 1000, "{name} ran too little");
+}
+
+/// The small call of a kernel whose shapes cannot be made up. What it computes at length is held against golden files.
+fn check_example(device: &Device, kernel: &Kernel, dtype: DType, support: Support) -> bool {
+    let name = &kernel.spec.name;
+    let Some((types, output, params)) = dala_kernels::table::example(kernel, dtype) else {
+        assert_eq!(support, Support::Refused, "{name} does not take {dtype}");
+        return false;
+    };
+    let what = format!("{} {name} {types:?} -> {output:?} {params:?}", device.info().backend);
+    let signature =
+        validate(&kernel.spec, &types, &output, &params).unwrap_or_else(|problems| panic!("{what}: {problems:?}"));
+    let small = |ty: &TensorType, seed: u64| {
+        // Few digits, so that sums are exact whatever their order; floats as in pictures, from 0 to 1.
+        let values = elements(DType::U8, ty.shape.len(), seed);
+        let scale = if ty.dtype.is_float() { 16.0 } else { 1.0 };
+        let value = |value: Scalar| Scalar::from_f64(ty.dtype, value.as_f64() % 16.0 / scale);
+        Data::collect(ty.dtype, values.iter().map(value))
+    };
+    let inputs: Vec<Data> = types.iter().enumerate().map(|(index, ty)| small(ty, index as u64)).collect();
+    let buffers: Vec<_> = inputs.iter().zip(&types).map(|(data, ty)| upload(device, data, ty.shape.clone())).collect();
+    let target = filled_with_rubbish(device, output.dtype, output.shape.clone());
+    let before = device.stats().launches;
+    let result = device.run(name, &buffers.iter().collect::<Vec<_>>(), &target, &params);
+    if support == Support::Refused {
+        assert_eq!(result.unwrap_err().code(), "unsupported", "{what}");
+        assert_eq!(device.stats().launches, before, "{what}: refused after a launch");
+        return false;
+    }
+    result.unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert!(device.stats().launches > before, "{what}: nothing was launched");
+    let expected = kernel.reference.unwrap()(&Reference { inputs: &inputs, signature: &signature });
+    expect_equal(&what, kernel, &expected, &target.read_data().unwrap());
+    true
 }
 
 fn refused_by_type(device: &Device, kernel: &Kernel, dtype: DType) {

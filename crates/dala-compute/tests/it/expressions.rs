@@ -244,6 +244,10 @@ fn element(program: &Program, inputs: &[Data], params: &[Scalar], shape: &Shape,
         let value = match *op {
             Op::Input { slot } => load(slot, if program.inputs()[slot].broadcast { 0 } else { index }),
             Op::Channel { slot, channel, of } => load(slot, index / of * of + channel),
+            Op::Gather { slot, index } => match number(index) {
+                Some((at, 0.0)) => load(slot, at.as_i64().clamp(0, inputs[slot].len() as i64 - 1) as usize),
+                _ => Bounded::Undecided,
+            },
             Op::Const(value) => Bounded::Number(value, 0.0),
             Op::Param(slot) => Bounded::Number(params[slot], 0.0),
             Op::Index => int(index),
@@ -362,7 +366,7 @@ fn check_case(device: &Device, seed: u64, counts: &mut Counts) {
     let types: Vec<TensorType> = inputs.iter().map(|dtype| TensorType::new(*dtype, shape.as_slice())).collect();
     let result_type = TensorType::new(output, shape.as_slice());
     let signature = validate(&kernel.spec, &types, &result_type, &params).unwrap();
-    let program = kernel.program(&signature).unwrap_or_else(|error| panic!("seed {seed}: {text}\n{error}"));
+    let program = kernel.program(&signature).unwrap_or_else(|error| panic!("seed {seed}: {text}\n{error}")).unwrap();
     let values = program.param_values(&name, &signature).unwrap();
 
     let len: usize = shape.iter().product();

@@ -15,6 +15,7 @@ mod conformance;
 mod devices;
 mod expressions;
 mod failures;
+mod golden;
 mod memory;
 mod support;
 mod table;

@@ -26,7 +26,8 @@ pub fn committed() -> Vec<Cell> {
         other => panic!("`{other}` in the table"),
     };
     let mut cells = Vec::new();
-    for line in text.lines().filter(|line| line.starts_with("| `") && line.matches('|').count() == 8) {
+    let lines = text.lines().skip_while(|line| !line.starts_with("## On which element types"));
+    for line in lines.filter(|line| line.starts_with("| `")) {
         let columns: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
         for (dtype, cell) in DType::ALL.iter().zip(&columns[1..]) {
             let words: Vec<&str> = cell.split(" / ").collect();
@@ -59,7 +60,7 @@ fn table(devices: &[Device]) -> String {
             .iter()
             .map(|param| {
                 let default = param.default.as_ref().map(|value| format!(" = {value}")).unwrap_or_default();
-                format!("`{}`: {}{default}", param.name, param.kind)
+                format!("`{}`: {}{default}", param.name, param.kind).replace('|', "\\|")
             })
             .collect();
         let aliases: Vec<String> = spec.aliases.iter().map(|alias| format!("`{alias}`")).collect();

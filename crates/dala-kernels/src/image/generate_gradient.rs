@@ -57,7 +57,7 @@ mod tests {
         let kernel = kernel();
         let output = TensorType::new(DType::U8, dims);
         let signature = validate(&kernel.spec, &[], &output, &Params::new()).unwrap();
-        let program = kernel.program(&signature).unwrap();
+        let program = kernel.program(&signature).unwrap().unwrap();
         let values = program.param_values("generate_gradient", &signature).unwrap();
         let interpreted = interpret(&program, &[], &values, &signature.output.shape);
         let reference = reference(&Reference { inputs: &[], signature: &signature });

@@ -1,8 +1,11 @@
-//! Arithmetic and functions on numbers, element by element.
+//! Arithmetic, element by element and over axes; matrices and views.
 
 pub mod abs;
+pub mod argmax;
+pub mod argmin;
 pub mod cast;
 pub mod clamp;
+pub mod concat;
 pub mod copy;
 pub mod elementwise_add;
 pub mod elementwise_div;
@@ -13,11 +16,21 @@ pub mod elementwise_sub;
 pub mod exp;
 pub mod fill;
 pub mod gelu;
+pub mod histogram;
 pub mod log;
+pub mod matmul;
 pub mod neg;
+pub mod reduce_max;
+pub mod reduce_mean;
+pub mod reduce_min;
+pub mod reduce_prod;
+pub mod reduce_sum;
 pub mod relu;
+pub mod reshape;
 pub mod scalar_add;
 pub mod scalar_mul;
 pub mod sigmoid;
+pub mod slice;
 pub mod sqrt;
 pub mod tanh;
+pub mod transpose;

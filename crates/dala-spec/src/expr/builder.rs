@@ -11,6 +11,8 @@ pub(super) struct Builder {
     inputs: Vec<InputSlot>,
     params: Vec<ParamSlot>,
     outputs: Vec<DType>,
+    /// The output's channels, where the program runs over pixels.
+    pixel: Option<usize>,
     ops: Vec<Op>,
     types: Vec<Ty>,
     /// Truth values known while building; they have no constant of their own.
@@ -56,6 +58,34 @@ impl Builder {
         }
         let ty = Ty::of(self.inputs[slot].dtype);
         self.emit(Op::Channel { slot, channel, of }, ty)
+    }
+
+    pub(super) fn gather(&mut self, slot: usize, index: Reg) -> Reg {
+        if self.inputs[slot].broadcast {
+            return self.input(slot);
+        }
+        let ty = Ty::of(self.inputs[slot].dtype);
+        self.emit(Op::Gather { slot, index }, ty)
+    }
+
+    /// Makes the program run over pixels of `channels` elements, with inputs of so many channels each, if it looks at
+    /// channels at all.
+    pub(super) fn over_pixels(&mut self, channels: usize, last_axis: Option<usize>, inputs: &[usize]) {
+        let looks =
+            |op: &Op| matches!(op, Op::Channel { .. }) || matches!(op, Op::Coord(axis) if Some(*axis) == last_axis);
+        if !self.ops.iter().any(looks) {
+            return;
+        }
+        self.pixel = Some(channels);
+        for (slot, channels) in self.inputs.iter_mut().zip(inputs) {
+            slot.channels = *channels;
+        }
+    }
+
+    pub(super) fn fixed(&mut self, value: Scalar) -> Reg {
+        let ty = Ty::of(value.dtype());
+        let slot = self.param_slot(ParamSlot { ty, source: ParamSource::Fixed(value) });
+        self.emit(Op::Param(slot), ty)
     }
 
     pub(super) fn constant(&mut self, value: Scalar) -> Reg {
@@ -181,7 +211,7 @@ impl Builder {
         // Casting to u8 twice saturates once.
         let twice = dtype == DType::U8 && matches!(self.ops[a], Op::Cast(_, DType::U8));
         let from_u8 = dtype == DType::U8
-            && matches!(self.ops[a], Op::Input { slot } | Op::Channel { slot, .. } if self.inputs[slot].dtype == DType::U8);
+            && matches!(self.ops[a], Op::Input { slot } | Op::Channel { slot, .. } | Op::Gather { slot, .. } if self.inputs[slot].dtype == DType::U8);
         if (Some(dtype) == from.dtype()) || twice || from_u8 {
             return a;
         }
@@ -243,7 +273,7 @@ impl Builder {
             ops.push(op);
             types.push(self.types[reg]);
         }
-        Program::new(self.inputs, self.outputs, params, ops, types)
+        Program::new(self.inputs, self.outputs, params, self.pixel, ops, types)
     }
 }
 

@@ -12,11 +12,10 @@ impl Program {
     ///
     /// The first place where types do not fit.
     pub fn build(expr: &Expr, names: &[&str], signature: &Signature) -> Result<Program, ExprError> {
-        let inputs = signature
-            .inputs
-            .iter()
-            .enumerate()
-            .map(|(index, input)| InputSlot { dtype: input.dtype, broadcast: signature.is_broadcast(index) });
+        let inputs = signature.inputs.iter().enumerate().map(|(index, input)| InputSlot {
+            broadcast: signature.is_broadcast(index),
+            ..InputSlot::elements(input.dtype)
+        });
         let output = signature.output.dtype;
         let has_f64 = signature.inputs.iter().any(|input| input.dtype == DType::F64) || output == DType::F64;
         let mut checker = Checker {
@@ -29,6 +28,12 @@ impl Program {
         let wanted = checker.meet_type(&value, Ty::of(output));
         let reg = checker.register(&value, wanted, expr)?;
         checker.builder.store(reg, output);
+        let channels = channels(&signature.output.shape);
+        if channels <= MAX_PIXEL {
+            let last_axis = signature.output.shape.rank().checked_sub(1).filter(|axis| *axis >= 2);
+            let inputs: Vec<usize> = signature.inputs.iter().map(|input| self::channels(&input.shape)).collect();
+            checker.builder.over_pixels(channels, last_axis, &inputs);
+        }
         Ok(checker.builder.finish())
     }
 
@@ -65,6 +70,17 @@ impl Program {
     }
 }
 
+/// The most elements of a pixel that a program computes side by side.
+const MAX_PIXEL: usize = 4;
+
+/// How many elements belong to one pixel: the last dimension of an image, 1 elsewhere.
+fn channels(shape: &crate::Shape) -> usize {
+    match shape.dims() {
+        [.., last] if shape.rank() >= 3 && *last > 0 => *last,
+        _ => 1,
+    }
+}
+
 /// A value whose type is settled, or that still takes the type of what it meets.
 #[derive(Clone, Debug)]
 enum Value {
@@ -97,6 +113,17 @@ impl Checker<'_> {
             }
             Node::ChannelOf(of, channel) => return self.channel_of(expr, of, *channel),
             Node::Param(name) => return self.param(expr, name),
+            Node::Fixed(value) => Value::Reg(self.builder.fixed(*value)),
+            Node::Gather(of, index) => {
+                let slot = self.slot(of)?;
+                let value = self.value(index)?;
+                let reg = self.number(&value, index)?;
+                if self.builder.ty(reg).is_float() {
+                    return Err(ExprError::new("an index is an integer: round it, then cast it with `s32`", &index.at));
+                }
+                let reg = self.builder.cast(reg, DType::S32);
+                Value::Reg(self.builder.gather(slot, reg))
+            }
             Node::Index => Value::Reg(self.builder.position(Op::Index)),
             Node::Channel => match self.signature.output.shape.rank() {
                 rank @ 3.. => Value::Reg(self.builder.position(Op::Coord(rank - 1))),
@@ -143,7 +170,7 @@ impl Checker<'_> {
 
     fn slot(&self, expr: &Expr) -> Result<usize, ExprError> {
         let Node::Input(name) = &*expr.node else {
-            return Err(ExprError::new("channels belong to inputs: write `x.r`", &expr.at));
+            return Err(ExprError::new("only inputs have channels and positions: write `x.r`", &expr.at));
         };
         match self.names.iter().position(|own| own == name) {
             Some(slot) if slot < self.signature.inputs.len() => Ok(slot),
@@ -153,8 +180,7 @@ impl Checker<'_> {
 
     fn channel_of(&mut self, expr: &Expr, of: &Expr, channel: usize) -> Result<Value, ExprError> {
         let slot = self.slot(of)?;
-        let dims = self.signature.inputs[slot].shape.dims();
-        let channels = if dims.len() >= 3 { dims[dims.len() - 1] } else { 1 };
+        let channels = channels(&self.signature.inputs[slot].shape);
         if channel >= channels && !self.signature.output.shape.is_empty() {
             let message = format!("there is no channel {channel}: the input has {channels}");
             return Err(ExprError::new(message, &expr.at));

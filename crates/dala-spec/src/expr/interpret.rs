@@ -43,10 +43,24 @@ pub fn interpret(program: &Program, inputs: &[Data], params: &[Scalar], shape: &
             let truth = |reg: usize| registers[reg].truth();
             let value = match *op {
                 Op::Input { slot } => {
-                    let at = if program.inputs()[slot].broadcast { 0 } else { index };
+                    let input = program.inputs()[slot];
+                    let at = match program.pixel() {
+                        _ if input.broadcast => 0,
+                        // A pixel of one channel counts for all channels of the output.
+                        Some(own) => index / own * input.channels + (index % own).min(input.channels - 1),
+                        None => index,
+                    };
                     Value::Number(load(&inputs[slot], at))
                 }
-                Op::Channel { slot, channel, of } => Value::Number(load(&inputs[slot], index / of * of + channel)),
+                Op::Channel { slot, channel, of } => {
+                    let pixel = index / program.pixel().unwrap_or(of);
+                    Value::Number(load(&inputs[slot], pixel * of + channel))
+                }
+                Op::Gather { slot, index } => {
+                    let last = inputs[slot].len().saturating_sub(1) as i64;
+                    let at = number(index).as_i64().clamp(0, last);
+                    Value::Number(load(&inputs[slot], at as usize))
+                }
                 Op::Const(value) => Value::Number(value),
                 Op::Param(slot) => Value::Number(params[slot]),
                 Op::Index => Value::Number(Scalar::S32(index as i32)),

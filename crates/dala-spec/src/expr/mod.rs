@@ -11,6 +11,7 @@
 //! - Two data types meet in the wider one; `s32` with `u32`, and `s64` with `f32`, need a cast.
 //! - Integers wrap; division truncates, and by zero is 0. `f32(x)` … `u8(x)` cast: floats lose their fraction and saturate.
 //! - A float stored to integers rounds half to even and saturates.
+//! - `gather(table, i)` reads an input anywhere; an index outside counts as the nearest inside.
 
 mod builder;
 mod check;
@@ -29,7 +30,7 @@ pub use parse::Scope;
 pub use program::{BinaryOp, CompareOp, InputSlot, LogicOp, Op, ParamSlot, ParamSource, Program, Reg, Ty, UnaryOp};
 pub use scalar_ops::{apply_binary, apply_unary, cast, compare, store};
 
-use crate::DType;
+use crate::{DType, Scalar};
 
 /// A pointwise expression over inputs, params and coordinates. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -59,6 +60,10 @@ pub(crate) enum Node {
     Dim(usize),
     /// One channel of an input, at this pixel.
     ChannelOf(Expr, usize),
+    /// An input at a position of its own.
+    Gather(Expr, Expr),
+    /// A number that is not part of the code, such as a size.
+    Fixed(Scalar),
     Negate(Expr),
     Not(Expr),
     Infix(Infix, Expr, Expr),
@@ -181,6 +186,60 @@ impl Expr {
     /// Channel `index` of an input's pixel at this place.
     pub fn channel_of(self, index: usize) -> Expr {
         Expr::new(Node::ChannelOf(self, index))
+    }
+
+    /// An input's element at `index`, counted from its start; an index outside counts as the nearest inside.
+    pub fn gather(self, index: impl Into<Expr>) -> Expr {
+        Expr::new(Node::Gather(self, index.into()))
+    }
+
+    /// An integer that is passed at run time, such as a size: another value of it compiles nothing.
+    pub fn size(value: usize) -> Expr {
+        Expr::new(Node::Fixed(Scalar::S32(i32::try_from(value).unwrap_or(i32::MAX))))
+    }
+
+    /// A float that is passed at run time: another value of it compiles nothing.
+    pub fn number(value: f64) -> Expr {
+        Expr::new(Node::Fixed(Scalar::F32(value as f32)))
+    }
+
+    /// The parts an expression is made of.
+    fn parts(&self) -> Vec<&Expr> {
+        match &*self.node {
+            Node::ChannelOf(a, _) | Node::Negate(a) | Node::Not(a) | Node::Cast(_, a) => vec![a],
+            Node::Gather(a, b) | Node::Infix(_, a, b) => vec![a, b],
+            Node::Call(_, arguments) => arguments.iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The expression with inputs of these names replaced.
+    pub fn with_inputs(&self, values: &[(&str, Expr)]) -> Expr {
+        let swap = |expr: &Expr| expr.with_inputs(values);
+        let node = match &*self.node {
+            Node::Input(name) => match values.iter().find(|(own, _)| own == name) {
+                Some((_, value)) => return value.clone(),
+                None => return self.clone(),
+            },
+            Node::ChannelOf(a, channel) => Node::ChannelOf(swap(a), *channel),
+            Node::Negate(a) => Node::Negate(swap(a)),
+            Node::Not(a) => Node::Not(swap(a)),
+            Node::Cast(dtype, a) => Node::Cast(*dtype, swap(a)),
+            Node::Gather(a, b) => Node::Gather(swap(a), swap(b)),
+            Node::Infix(op, a, b) => Node::Infix(*op, swap(a), swap(b)),
+            Node::Call(function, arguments) => Node::Call(*function, arguments.iter().map(swap).collect()),
+            _ => return self.clone(),
+        };
+        Expr { node: Arc::new(node), at: self.at.clone() }
+    }
+
+    /// Whether the input is only gathered from, as a table is: it may then have any shape.
+    pub fn only_gathers(&self, input: &str) -> bool {
+        match &*self.node {
+            Node::Input(name) => name != input,
+            Node::Gather(_, index) => index.only_gathers(input),
+            _ => self.parts().into_iter().all(|part| part.only_gathers(input)),
+        }
     }
 
     /// The value converted to `dtype` as a cast does.

@@ -324,7 +324,7 @@ impl Parser<'_> {
     fn unknown(&self, name: &str, start: usize) -> ExprError {
         let end = start + name.len();
         let callable = Function::from_name(name).is_some() || DType::from_name(name).is_some();
-        if callable || name == "coord" || name == "dim" {
+        if callable || ["coord", "dim", "gather"].contains(&name) {
             return self.error_at(format!("`{name}` is a function: write `{name}(…)`"), start, end);
         }
         let own = self.scope.inputs.iter().chain(&self.scope.params).map(String::as_str);
@@ -377,9 +377,15 @@ impl Parser<'_> {
                 let channel = self.small_literal(&arguments[1], "a channel")?;
                 Ok(self.node(Node::ChannelOf(arguments.swap_remove(0), channel), start))
             }
+            "gather" => {
+                arity(self, 2, 2)?;
+                let index = arguments.remove(1);
+                Ok(self.node(Node::Gather(arguments.remove(0), index), start))
+            }
             _ => {
                 let names = Function::ALL.into_iter().map(Function::name);
-                let names = names.chain(DType::ALL.into_iter().map(DType::name)).chain(["coord", "dim", "channel"]);
+                let names =
+                    names.chain(DType::ALL.into_iter().map(DType::name)).chain(["coord", "dim", "channel", "gather"]);
                 let hint = nearest(name, names).map(|close| format!(", did you mean `{close}`?")).unwrap_or_default();
                 Err(self.error_at(format!("unknown function `{name}`{hint}"), start, name_end))
             }
@@ -417,6 +423,7 @@ mod tests {
             "u8(x)",
             "1e-10 + x * 0.1",
             "(x < y) == (y < x)",
+            "gather(x, s32(y) + 1)",
         ] {
             let printed = parse(text).unwrap().to_string();
             assert_eq!(printed, text);

@@ -55,6 +55,14 @@ fn write_expr(f: &mut fmt::Formatter<'_>, expr: &Expr, around: u8) -> fmt::Resul
                 write!(f, ", {channel})")
             }
         },
+        Node::Gather(of, index) => {
+            f.write_str("gather(")?;
+            write_expr(f, of, 0)?;
+            f.write_str(", ")?;
+            write_expr(f, index, 0)?;
+            f.write_str(")")
+        }
+        Node::Fixed(value) => write!(f, "{}", value.as_f64()),
         Node::Negate(of) => {
             f.write_str("-")?;
             write_expr(f, of, 6)
@@ -106,6 +114,7 @@ impl fmt::Display for Program {
             match op {
                 Op::Input { slot } => write!(f, "input {slot} {}", self.inputs()[*slot].dtype)?,
                 Op::Channel { slot, channel, of } => write!(f, "input {slot} channel {channel} of {of}")?,
+                Op::Gather { slot, index } => write!(f, "input {slot} at %{index}")?,
                 Op::Const(value) => write!(f, "{ty} {value}")?,
                 Op::Param(slot) => match &self.params()[*slot].source {
                     ParamSource::Named(name) => write!(f, "param {name} {ty}")?,

@@ -196,6 +196,13 @@ pub enum Op {
         /// How many channels a pixel has.
         of: usize,
     },
+    /// An input's element at a position of its own, an `S32`; outside counts as the nearest inside.
+    Gather {
+        /// The input.
+        slot: usize,
+        /// The position.
+        index: Reg,
+    },
     /// A value that is part of the code.
     Const(Scalar),
     /// A run-time param.
@@ -233,7 +240,11 @@ impl Op {
     /// The registers it reads.
     pub fn operands(&self) -> impl Iterator<Item = Reg> {
         let (count, regs) = match *self {
-            Op::Unary(_, a) | Op::Not(a) | Op::Cast(a, _) | Op::Store { value: a, .. } => (1, [a, 0, 0]),
+            Op::Unary(_, a)
+            | Op::Not(a)
+            | Op::Cast(a, _)
+            | Op::Store { value: a, .. }
+            | Op::Gather { index: a, .. } => (1, [a, 0, 0]),
             Op::Binary(_, a, b) | Op::Compare(_, a, b) | Op::Logic(_, a, b) => (2, [a, b, 0]),
             Op::Select(a, b, c) => (3, [a, b, c]),
             _ => (0, [0; 3]),
@@ -248,6 +259,7 @@ impl Op {
             Op::Not(a) => Op::Not(new(a)),
             Op::Cast(a, dtype) => Op::Cast(new(a), dtype),
             Op::Store { slot, value } => Op::Store { slot, value: new(value) },
+            Op::Gather { slot, index } => Op::Gather { slot, index: new(index) },
             Op::Binary(op, a, b) => Op::Binary(op, new(a), new(b)),
             Op::Compare(op, a, b) => Op::Compare(op, new(a), new(b)),
             Op::Logic(op, a, b) => Op::Logic(op, new(a), new(b)),
@@ -264,6 +276,15 @@ pub struct InputSlot {
     pub dtype: DType,
     /// Whether it is one element that counts everywhere.
     pub broadcast: bool,
+    /// How many of its elements belong to one pixel; 1 where a program runs over elements.
+    pub channels: usize,
+}
+
+impl InputSlot {
+    /// An input that is read element by element.
+    pub const fn elements(dtype: DType) -> InputSlot {
+        InputSlot { dtype, broadcast: false, channels: 1 }
+    }
 }
 
 /// One run-time value of a program.
@@ -293,6 +314,8 @@ pub(super) struct Body {
     pub(super) inputs: Vec<InputSlot>,
     pub(super) outputs: Vec<DType>,
     pub(super) params: Vec<ParamSlot>,
+    /// The output's channels, where the program runs over pixels.
+    pub(super) pixel: Option<usize>,
     pub(super) ops: Vec<Op>,
     pub(super) types: Vec<Ty>,
     pub(super) fingerprint: u128,
@@ -303,6 +326,7 @@ impl Program {
         inputs: Vec<InputSlot>,
         outputs: Vec<DType>,
         params: Vec<ParamSlot>,
+        pixel: Option<usize>,
         ops: Vec<Op>,
         types: Vec<Ty>,
     ) -> Program {
@@ -311,11 +335,11 @@ impl Program {
         let half = |seed: u64| {
             // Unlike `RandomState`, this hasher gives the same answer in every process.
             let mut hasher = DefaultHasher::new();
-            (seed, &inputs, &outputs, &param_types, &ops).hash(&mut hasher);
+            (seed, &inputs, &outputs, &param_types, pixel, &ops).hash(&mut hasher);
             u128::from(hasher.finish())
         };
         let fingerprint = half(0) << 64 | half(1);
-        Program(Arc::new(Body { inputs, outputs, params, ops, types, fingerprint }))
+        Program(Arc::new(Body { inputs, outputs, params, pixel, ops, types, fingerprint }))
     }
 
     /// The inputs.
@@ -331,6 +355,12 @@ impl Program {
     /// The run-time values.
     pub fn params(&self) -> &[ParamSlot] {
         &self.0.params
+    }
+
+    /// How many elements of the output belong to one pixel, where the program runs over pixels: each of them is computed
+    /// with the whole pixel at hand. Otherwise it runs over elements.
+    pub fn pixel(&self) -> Option<usize> {
+        self.0.pixel
     }
 
     /// The code.
@@ -354,6 +384,7 @@ impl Program {
             || (self.0.fingerprint == other.0.fingerprint
                 && self.0.ops == other.0.ops
                 && self.0.inputs == other.0.inputs
+                && self.0.pixel == other.0.pixel
                 && self.0.outputs == other.0.outputs
                 && self.0.params.iter().map(|param| param.ty).eq(other.0.params.iter().map(|param| param.ty)))
     }
@@ -362,9 +393,10 @@ impl Program {
     pub fn move_words() -> Program {
         static PROGRAM: LazyLock<Program> = LazyLock::new(|| {
             Program::new(
-                vec![InputSlot { dtype: DType::U32, broadcast: false }],
+                vec![InputSlot::elements(DType::U32)],
                 vec![DType::U32],
                 Vec::new(),
+                None,
                 vec![Op::Input { slot: 0 }, Op::Store { slot: 0, value: 0 }],
                 vec![Ty::U32, Ty::U32],
             )
@@ -379,6 +411,7 @@ impl Program {
                 Vec::new(),
                 vec![DType::U32],
                 Vec::new(),
+                None,
                 vec![Op::Const(Scalar::U32(0)), Op::Store { slot: 0, value: 0 }],
                 vec![Ty::U32, Ty::U32],
             )
@@ -403,9 +436,14 @@ impl Program {
         axes.max().unwrap_or(0)
     }
 
-    /// Whether an input is read at other places than an element's own: at another channel of its pixel.
+    /// Whether an input is read at other places than an element's own: another channel of its pixel, or anywhere.
     pub fn reads_neighbours(&self) -> bool {
-        self.ops().iter().any(|op| matches!(op, Op::Channel { .. }))
+        self.ops().iter().any(|op| matches!(op, Op::Channel { .. } | Op::Gather { .. }))
+    }
+
+    /// Whether input `slot` is gathered from, so that its length matters.
+    pub fn gathers(&self, slot: usize) -> bool {
+        self.ops().iter().any(|op| matches!(op, Op::Gather { slot: own, .. } if *own == slot))
     }
 
     /// Whether positions or sizes are used, which are computed in 32 bits.
@@ -427,6 +465,11 @@ impl Program {
         if self.is_copy() {
             return Ok(Support::Native);
         }
+        self.computes(facts)
+    }
+
+    /// As [`support`](Program::support), for a program whose values pass through registers of their own type.
+    pub(crate) fn computes(&self, facts: &DeviceFacts) -> Result<Support, Unsupported> {
         let mut support = Support::Native;
         let stored = self.inputs().iter().map(|input| input.dtype).chain(self.outputs().iter().copied());
         let computed = self.types().iter().filter_map(|ty| ty.dtype());

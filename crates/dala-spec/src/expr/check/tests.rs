@@ -74,7 +74,7 @@ fn errors_point_at_the_place() {
         ("select(x > 0, x, on)", &[F32][..], "a condition where f32 is needed: use `select` or a cast", (17, 19)),
         ("x + coord(3)", &[S32][..], "there is no axis 3: the output has rank 3", (4, 12)),
         ("channel(x, 4)", &[F32][..], "there is no channel 4: the input has 4", (0, 13)),
-        ("(x + 1).r", &[F32][..], "channels belong to inputs: write `x.r`", (1, 6)),
+        ("(x + 1).r", &[F32][..], "only inputs have channels and positions: write `x.r`", (1, 6)),
         ("x * -1", &[U32][..], "-1 does not fit u32", (4, 6)),
         ("x % 2", &[F32][..], "`%` is for integers", (0, 5)),
         ("x * size", &[F32][..], "`size` is a tuple of 2 ints, and expressions compute with numbers", (4, 8)),

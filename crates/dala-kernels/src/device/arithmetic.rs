@@ -13,13 +13,13 @@ use super::args::vector_type;
 
 /// A value in device code: `width` lanes of a type.
 #[derive(Clone, Copy)]
-pub(super) struct Lanes {
-    pub(super) value: Value,
-    pub(super) ty: Ty,
+pub(crate) struct Lanes {
+    pub(crate) value: Value,
+    pub(crate) ty: Ty,
 }
 
 /// The engine's element type.
-pub(super) fn elem(ty: Ty) -> ElemType {
+pub(crate) fn elem(ty: Ty) -> ElemType {
     match ty {
         Ty::F32 => FloatKind::F32.into(),
         Ty::F64 => FloatKind::F64.into(),
@@ -55,9 +55,9 @@ macro_rules! float {
 }
 
 /// Code generation for lanes of one width.
-pub(super) struct Generator<'a> {
-    pub(super) scope: &'a Scope,
-    pub(super) width: usize,
+pub(crate) struct Generator<'a> {
+    pub(crate) scope: &'a Scope,
+    pub(crate) width: usize,
 }
 
 impl Generator<'_> {
@@ -65,7 +65,7 @@ impl Generator<'_> {
         vector_type(self.scope, elem(ty), self.width)
     }
 
-    pub(super) fn constant(&self, value: Scalar) -> Value {
+    pub(crate) fn constant(&self, value: Scalar) -> Value {
         let (constant, ty) = match value {
             Scalar::F32(v) => (ConstantValue::Float(v.into()), Ty::F32),
             Scalar::F64(v) => (ConstantValue::Float(v), Ty::F64),
@@ -79,16 +79,16 @@ impl Generator<'_> {
     }
 
     /// A number of type `ty`.
-    pub(super) fn number(&self, ty: Ty, value: f64) -> Value {
+    pub(crate) fn number(&self, ty: Ty, value: f64) -> Value {
         self.constant(Scalar::from_f64(ty.dtype().unwrap_or(dala_spec::DType::F32), value))
     }
 
-    pub(super) fn broadcast(&self, scalar: Value) -> Value {
+    pub(crate) fn broadcast(&self, scalar: Value) -> Value {
         broadcast_value(self.scope, scalar, self.width)
     }
 
     /// One lane of a vector of `width` lanes.
-    pub(super) fn extract(&self, vector: Value, lane: usize, width: usize) -> Value {
+    pub(crate) fn extract(&self, vector: Value, lane: usize, width: usize) -> Value {
         if width == 1 {
             return vector;
         }
@@ -96,7 +96,7 @@ impl Generator<'_> {
     }
 
     /// A vector of these lanes. The engine's own way to construct one does not survive its CPU lowering.
-    pub(super) fn construct(&self, lanes: &[Value]) -> Value {
+    pub(crate) fn construct(&self, lanes: &[Value]) -> Value {
         let mut vector = broadcast_value(self.scope, lanes[0], lanes.len());
         for (index, lane) in lanes.iter().enumerate().skip(1).filter(|(_, lane)| **lane != lanes[0]) {
             let insert = CompositeInsertOp::new(self.scope.ctx_mut(), vector, *lane, index);
@@ -105,15 +105,15 @@ impl Generator<'_> {
         vector
     }
 
-    pub(super) fn select(&self, condition: Value, then: Value, other: Value) -> Value {
+    pub(crate) fn select(&self, condition: Value, then: Value, other: Value) -> Value {
         self.scope.register_with_result(&SelectOp::new(self.scope.ctx_mut(), condition, then, other))
     }
 
-    pub(super) fn not(&self, value: Value) -> Value {
+    pub(crate) fn not(&self, value: Value) -> Value {
         self.scope.register_with_result(&BoolNotOp::new(self.scope.ctx_mut(), value))
     }
 
-    pub(super) fn logic(&self, op: LogicOp, a: Value, b: Value) -> Value {
+    pub(crate) fn logic(&self, op: LogicOp, a: Value, b: Value) -> Value {
         match op {
             LogicOp::And => self.scope.register_with_result(&BoolAndOp::new(self.scope.ctx_mut(), a, b)),
             LogicOp::Or => self.scope.register_with_result(&BoolOrOp::new(self.scope.ctx_mut(), a, b)),
@@ -124,7 +124,7 @@ impl Generator<'_> {
         value.read_value(self.scope)
     }
 
-    pub(super) fn compare(&self, op: CompareOp, ty: Ty, a: Value, b: Value) -> Value {
+    pub(crate) fn compare(&self, op: CompareOp, ty: Ty, a: Value, b: Value) -> Value {
         let (scope, x, y) = (self.scope, a.into(), b.into());
         self.read(match op {
             CompareOp::Lt => numeric!(ty, __expand_native_lt(scope, x, y)),
@@ -139,7 +139,7 @@ impl Generator<'_> {
         })
     }
 
-    pub(super) fn binary(&self, op: BinaryOp, ty: Ty, a: Value, b: Value) -> Value {
+    pub(crate) fn binary(&self, op: BinaryOp, ty: Ty, a: Value, b: Value) -> Value {
         let (scope, x, y) = (self.scope, a.into(), b.into());
         self.read(match op {
             BinaryOp::Add => numeric!(ty, __expand_native_add(scope, x, y)),
@@ -205,7 +205,7 @@ impl Generator<'_> {
         self.select(by_zero, zero, result)
     }
 
-    pub(super) fn unary(&self, op: UnaryOp, ty: Ty, a: Value) -> Value {
+    pub(crate) fn unary(&self, op: UnaryOp, ty: Ty, a: Value) -> Value {
         let (scope, x) = (self.scope, a.into());
         self.read(match op {
             UnaryOp::Neg => match ty {
@@ -272,7 +272,7 @@ impl Generator<'_> {
     }
 
     /// A cast as the expression rules say: floats lose their fraction and saturate, NaN becomes 0, integers wrap.
-    pub(super) fn cast(&self, from: Lanes, to: Ty) -> Value {
+    pub(crate) fn cast(&self, from: Lanes, to: Ty) -> Value {
         if from.ty == to {
             return from.value;
         }
@@ -290,7 +290,7 @@ impl Generator<'_> {
 
     /// The same 32 bits as the other of `S32` and `U32`. The engine's cast would return the value itself, and from then
     /// on take it for the new type wherever it is used: so a value that nobody else has is cast, and then restored.
-    pub(super) fn change_sign(&self, value: Value, to: Ty) -> Value {
+    pub(crate) fn change_sign(&self, value: Value, to: Ty) -> Value {
         let flip = |ty: Ty, value: Value| {
             let (scope, one) = (self.scope, self.number(ty, 1.0));
             self.read(match ty {
@@ -323,7 +323,7 @@ impl Generator<'_> {
     }
 
     /// A value as a number from 0 to 255 in s32 lanes; a float loses its fraction.
-    pub(super) fn saturate_to_byte(&self, from: Lanes) -> Value {
+    pub(crate) fn saturate_to_byte(&self, from: Lanes) -> Value {
         let ty = from.ty;
         let value = if ty.is_float() {
             // NaN becomes 0; the rest is clamped while it is still a float, so that the conversion is cheap.

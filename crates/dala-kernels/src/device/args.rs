@@ -6,18 +6,18 @@ use cubecl::ir::types::VectorType;
 use cubecl::prelude::*;
 
 /// A list of buffers of any number, element types and vector widths.
-pub(super) struct Buffers;
+pub(crate) struct Buffers;
 
 /// One of them, at launch.
-pub(super) struct BufferAt {
-    pub(super) arg: BufferArg,
-    pub(super) elem: ElemType,
-    pub(super) width: usize,
+pub(crate) struct BufferAt {
+    pub(crate) arg: BufferArg,
+    pub(crate) elem: ElemType,
+    pub(crate) width: usize,
 }
 
 /// One of them, as far as it shapes the code.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) struct BufferKey {
+pub(crate) struct BufferKey {
     /// The position of the buffer it is the same as.
     alias: Option<usize>,
     elem: ElemType,
@@ -26,14 +26,14 @@ pub(super) struct BufferKey {
 
 /// The buffers inside a kernel.
 #[derive(Clone)]
-pub(super) struct BuffersExpand(pub(super) Vec<Value>);
+pub(crate) struct BuffersExpand(pub(crate) Vec<Value>);
 
 /// A list of run-time scalars of any number and types. Values do not shape the code.
-pub(super) struct Scalars;
+pub(crate) struct Scalars;
 
 /// The scalars inside a kernel.
 #[derive(Clone)]
-pub(super) struct ScalarsExpand(pub(super) Vec<Value>);
+pub(crate) struct ScalarsExpand(pub(crate) Vec<Value>);
 
 /// What the engine's macros ask of every argument's in-kernel form.
 macro_rules! expand_type {
@@ -70,6 +70,8 @@ macro_rules! expand_type {
         }
     };
 }
+pub(crate) use expand_type;
+
 expand_type!(Buffers, BuffersExpand);
 expand_type!(Scalars, ScalarsExpand);
 
@@ -115,7 +117,7 @@ impl LaunchArg for Scalars {
 }
 
 /// The type of `width` elements, which is the element itself for one.
-pub(super) fn vector_type(scope: &Scope, elem: ElemType, width: usize) -> TypeHandle {
+pub(crate) fn vector_type(scope: &Scope, elem: ElemType, width: usize) -> TypeHandle {
     let ty = elem.to_type(scope.ctx());
     if width > 1 { VectorType::get(scope.ctx(), ty, width).into() } else { ty }
 }

@@ -28,6 +28,32 @@ impl Generator<'_> {
         self.change_sign(bytes, Ty::S32)
     }
 
+    /// One byte of each word, as numbers in s32 lanes.
+    pub(super) fn byte_lane(&self, words: Value, byte: usize) -> Value {
+        let (scope, shift) = (self.scope, self.constant(Scalar::U32(8 * byte as u32)));
+        let shifted =
+            if byte == 0 { words.into() } else { u32::__expand_native_shr(scope, words.into(), shift.into()) };
+        let mask = self.constant(Scalar::U32(255));
+        let bytes = u32::__expand_native_bitand(scope, shifted, mask.into()).read_value(scope);
+        self.change_sign(bytes, Ty::S32)
+    }
+
+    /// Words of four numbers from 0 to 255 each, the first one lowest.
+    pub(super) fn words_of(&self, bytes: &[Value]) -> Value {
+        let scope = self.scope;
+        let shifted = bytes.iter().enumerate().map(|(byte, value)| {
+            let unsigned = self.change_sign(*value, Ty::U32);
+            let shift = self.constant(Scalar::U32(8 * byte as u32));
+            if byte == 0 {
+                unsigned
+            } else {
+                u32::__expand_native_shl(scope, unsigned.into(), shift.into()).read_value(scope)
+            }
+        });
+        let joined = shifted.reduce(|a, b| u32::__expand_native_bitor(scope, a.into(), b.into()).read_value(scope));
+        joined.unwrap_or_else(|| self.constant(Scalar::U32(0)))
+    }
+
     /// One byte of a word as a number in a single s32 lane; `index` counts bytes from the buffer's start.
     pub(super) fn byte_of(&self, word: Value, index: Value) -> Value {
         let one = Generator { scope: self.scope, width: 1 };

@@ -1,0 +1,204 @@
+//! Programs at the edges of other kernels.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cubecl::ir::pliron::value::Value;
+use cubecl::prelude::*;
+use dala_spec::Program;
+use dala_spec::work::{Fragment, Source};
+
+use super::args::{Buffers, BuffersExpand, Scalars, ScalarsExpand, expand_type};
+use super::emit::{Context, Layout, Slot, emit, emit_value};
+
+/// Counts the kernels that were built: the code generator runs once for each.
+#[derive(Clone, Debug, Default)]
+pub struct CompileCount(Arc<AtomicU64>);
+
+impl CompileCount {
+    /// How many kernels were built so far.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+// A count is no part of what makes a kernel.
+impl Hash for CompileCount {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+impl PartialEq for CompileCount {
+    fn eq(&self, _: &CompileCount) -> bool {
+        true
+    }
+}
+
+impl Eq for CompileCount {}
+
+/// Counts the kernel that is being built.
+#[cube]
+pub(crate) fn count_compilation(#[comptime] count: CompileCount) {
+    intrinsic!(|_scope| {
+        count.0.fetch_add(1, Ordering::Relaxed);
+    })
+}
+
+/// A program as a compile-time argument of a kernel: its code is the key, nothing else.
+#[derive(Clone)]
+pub(crate) struct Code(pub(crate) Program);
+
+impl Hash for Code {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u128(self.0.fingerprint());
+    }
+}
+
+impl PartialEq for Code {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.same_code(&other.0)
+    }
+}
+
+impl Eq for Code {}
+
+impl std::fmt::Debug for Code {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Part of the key under which the engine stores compiled kernels on disk.
+        write!(f, "Program({:032x})", self.0.fingerprint())
+    }
+}
+
+/// A fragment as a compile-time argument of a kernel.
+#[derive(Clone, Debug, Hash, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) code: Code,
+    sources: Vec<Source>,
+    /// Where its run-time values start among all of the kernel's.
+    first_param: usize,
+}
+
+impl Part {
+    pub(crate) fn program(&self) -> &Program {
+        &self.code.0
+    }
+
+    /// These fragments, which share one list of run-time values and one list of buffers: the step's reads from
+    /// `first_read` on.
+    pub(crate) fn list<'a>(fragments: impl IntoIterator<Item = &'a Fragment>, first_read: usize) -> Vec<Part> {
+        let mut first_param = 0;
+        let part = |fragment: &Fragment| {
+            let own = first_param;
+            first_param += fragment.program.params().len();
+            let source = |source: &Source| match *source {
+                Source::Own(read) => Source::Own(read - first_read),
+                Source::Column(read) => Source::Column(read - first_read),
+                value => value,
+            };
+            let sources = fragment.sources.iter().map(source).collect();
+            Part { code: Code(fragment.program.clone()), sources, first_param: own }
+        };
+        fragments.into_iter().map(part).collect()
+    }
+}
+
+/// Values that a kernel hands to a fragment.
+pub(crate) struct Values;
+
+/// The values inside a kernel.
+#[derive(Clone)]
+pub(crate) struct ValuesExpand(pub(crate) Vec<Value>);
+
+expand_type!(Values, ValuesExpand);
+
+impl Values {
+    /// None.
+    pub(crate) fn new() -> Values {
+        Values
+    }
+
+    /// Adds a value.
+    pub(crate) fn push<T: CubePrimitive>(&mut self, _: T) {}
+
+    pub(crate) fn __expand_new(_: &Scope) -> ValuesExpand {
+        ValuesExpand(Vec::new())
+    }
+}
+
+impl ValuesExpand {
+    pub(crate) fn __expand_push_method<T: CubePrimitive>(&mut self, scope: &Scope, value: NativeExpand<T>) {
+        self.0.push(value.read_value(scope));
+    }
+}
+
+/// Where in its buffers a fragment is.
+#[expect(dead_code, reason = "read by the in-kernel form of this type")]
+#[derive(CubeType, Clone, Copy)]
+pub(crate) struct Whereabouts {
+    /// Which vector of elements.
+    pub(crate) position: usize,
+    /// Which vector along the last axis.
+    pub(crate) column: usize,
+    /// Some count that is at least one, but known only at run time.
+    pub(crate) some: u32,
+}
+
+fn with_context<R>(
+    scope: &Scope,
+    part: &Part,
+    (reads, params, values): (&BuffersExpand, &ScalarsExpand, &ValuesExpand),
+    at: &WhereaboutsExpand,
+    use_context: impl FnOnce(&Context) -> R,
+) -> R {
+    let (position, column) = (at.position.read_value(scope), at.column.read_value(scope));
+    let slot = |source: &Source| match *source {
+        Source::Value(number) => Slot::Lanes(values.0[number]),
+        Source::Own(read) => Slot::Buffer { buffer: reads.0[read], position },
+        Source::Column(read) => Slot::Buffer { buffer: reads.0[read], position: column },
+    };
+    let inputs: Vec<Slot> = part.sources.iter().map(slot).collect();
+    use_context(&Context {
+        inputs: &inputs,
+        params: &params.0[part.first_param..],
+        dims: &[],
+        lens: &[],
+        len: at.some.read_value(scope),
+        position,
+    })
+}
+
+/// The value of a fragment, as `T`: lanes of its output's register type.
+#[cube]
+pub(crate) fn fragment_value<T: CubePrimitive>(
+    reads: &Buffers,
+    params: &Scalars,
+    values: &Values,
+    at: Whereabouts,
+    #[comptime] part: Part,
+    #[comptime] layout: Layout,
+) -> T {
+    intrinsic!(|scope| {
+        let value = with_context(scope, &part, (reads, params, values), &at, |context| {
+            emit_value(scope, part.program(), layout, context)
+        });
+        value.into()
+    })
+}
+
+/// Runs a fragment and stores what it gives.
+#[cube]
+pub(crate) fn fragment_store(
+    reads: &Buffers,
+    outputs: &mut Buffers,
+    params: &Scalars,
+    values: &Values,
+    at: Whereabouts,
+    #[comptime] part: Part,
+    #[comptime] layout: Layout,
+) {
+    intrinsic!(|scope| {
+        with_context(scope, &part, (reads, params, values), &at, |context| {
+            emit(scope, part.program(), layout, context, &outputs.0);
+        });
+    })
+}

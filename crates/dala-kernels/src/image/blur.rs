@@ -1,0 +1,52 @@
+//! Gaussian blur: weights `exp(-d² / (2 sigma²))` for up to `radius` pixels each side, normalised, down and across. A radius of 0
+//! changes nothing. Every channel is treated alike, alpha too.
+
+use dala_spec::work::{Border, Filter};
+use dala_spec::{
+    Class, Data, DeviceFacts, Expr, KernelSpec, Lowering, OutputDType, PIXELS, ParamKind, Signature, SpecError,
+    Tolerance, param,
+};
+
+use crate::lower::{filter, shapes};
+use crate::{Kernel, Reference};
+
+/// The kernel.
+pub fn kernel() -> Kernel {
+    let spec = KernelSpec::new("blur", Class::Stencil)
+        .alias("gaussian_blur")
+        .summary("Gaussian blur")
+        .input("x", PIXELS)
+        .computed("the input's", OutputDType::Inputs, shapes::same_image)
+        .param(param("radius", ParamKind::Int).default(1).range(0.0, 256.0).summary("pixels on each side"))
+        .param(
+            param("sigma", ParamKind::Float)
+                .default(0.0)
+                .range(0.0, 256.0)
+                .summary("width of the bell, in pixels; 0 for half the radius"),
+        )
+        .param(filter::border_param())
+        .tolerance(Tolerance::Close { epsilons: 64.0, absolute_epsilons: 64.0 });
+    Kernel::lowered(spec, lower).example(&[&[5, 7, 4]], &[5, 7, 4]).reference(reference)
+}
+
+fn gaussian(call: &Signature) -> Filter {
+    let radius = call.params.int("radius");
+    let sigma = match call.params.float("sigma") {
+        0.0 => radius as f64 / 2.0,
+        given => given,
+    };
+    let bell = |at: i64| if radius == 0 { 1.0 } else { (-(at * at) as f64 / (2.0 * sigma * sigma)).exp() };
+    let weights: Vec<f64> = (-radius..=radius).map(bell).collect();
+    let sum: f64 = weights.iter().sum();
+    let weights: Vec<f32> = weights.iter().map(|weight| (weight / sum) as f32).collect();
+    Filter { down: weights.clone(), across: weights }
+}
+
+fn lower(call: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
+    let border = Border::from_word(call.params.word("border"));
+    filter::filtered(call, facts, border, vec![gaussian(call)], &Expr::input("f0"))
+}
+
+fn reference(call: &Reference) -> Data {
+    filter::reference(call, &[gaussian(call.signature)], |_, blurred| blurred[0])
+}

@@ -1,0 +1,37 @@
+//! Box blur: the mean of the pixels up to `radius` away, down and across. Every channel is treated alike, alpha too.
+
+use dala_spec::work::{Border, Filter};
+use dala_spec::{
+    Class, Data, DeviceFacts, Expr, KernelSpec, Lowering, OutputDType, PIXELS, ParamKind, Signature, SpecError,
+    Tolerance, param,
+};
+
+use crate::lower::{filter, shapes};
+use crate::{Kernel, Reference};
+
+/// The kernel.
+pub fn kernel() -> Kernel {
+    let spec = KernelSpec::new("box_blur", Class::Stencil)
+        .summary("Mean of the pixels around")
+        .input("x", PIXELS)
+        .computed("the input's", OutputDType::Inputs, shapes::same_image)
+        .param(param("radius", ParamKind::Int).default(1).range(0.0, 256.0).summary("pixels on each side"))
+        .param(filter::border_param())
+        .tolerance(Tolerance::Close { epsilons: 64.0, absolute_epsilons: 64.0 });
+    Kernel::lowered(spec, lower).example(&[&[5, 7, 4]], &[5, 7, 4]).reference(reference)
+}
+
+fn even(call: &Signature) -> Filter {
+    let taps = 2 * call.params.int("radius") as usize + 1;
+    let weights = vec![1.0 / taps as f32; taps];
+    Filter { down: weights.clone(), across: weights }
+}
+
+fn lower(call: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
+    let border = Border::from_word(call.params.word("border"));
+    filter::filtered(call, facts, border, vec![even(call)], &Expr::input("f0"))
+}
+
+fn reference(call: &Reference) -> Data {
+    filter::reference(call, &[even(call.signature)], |_, blurred| blurred[0])
+}

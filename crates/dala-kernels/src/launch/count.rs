@@ -1,0 +1,90 @@
+//! The launcher of counts. Each part of the data has bins of its own, so that no unit waits for another.
+
+use cubecl::client::Client;
+use cubecl::prelude::*;
+use dala_spec::DeviceFacts;
+use dala_spec::work::Count;
+
+use super::{Bound, Geometry, LaunchRefused};
+use crate::device::args::{Buffers, Scalars};
+use crate::device::emit::Layout;
+use crate::device::fragment::{CompileCount, Part, Values, Whereabouts, count_compilation, fragment_value};
+
+pub(super) fn geometry(count: &Count, facts: &DeviceFacts) -> Geometry {
+    Geometry::spread(count.parts, 1, facts)
+}
+
+pub(super) fn launch(
+    client: &Client,
+    compiled: &CompileCount,
+    count: &Count,
+    geometry: Geometry,
+    bound: &Bound,
+) -> Result<(), LaunchRefused> {
+    geometry.check(count.parts)?;
+    let layout = bound.layout(1);
+    let reads = bound.fragment_reads(&[&count.bin], layout, 0, count.len, 0)?;
+    let output = bound.slice_mut(0, 4, count.parts * count.bins)?;
+    let Some(bin) = Part::list([&count.bin], 0).pop() else {
+        return Err(LaunchRefused("a count without a program".to_owned()));
+    };
+    // SAFETY: each part stays in its own row of bins and in its own share of the elements.
+    unsafe {
+        count_bins::launch_unchecked(
+            client,
+            geometry.count(),
+            CubeDim::new_1d(geometry.units),
+            reads,
+            output,
+            bound.scalars(),
+            count.len as u32,
+            count.bins as u32,
+            count.parts as u32,
+            count.len.div_ceil(count.parts) as u32,
+            geometry.steps,
+            bin,
+            layout,
+            compiled.clone(),
+        );
+    }
+    Ok(())
+}
+
+#[cube(launch_unchecked)]
+#[expect(clippy::too_many_arguments, reason = "the arguments of a kernel")]
+fn count_bins(
+    reads: &Buffers,
+    counts: &mut [u32],
+    params: &Scalars,
+    len: u32,
+    bins: u32,
+    parts: u32,
+    share: u32,
+    steps: u32,
+    #[comptime] bin: Part,
+    #[comptime] layout: Layout,
+    #[comptime] compiled: CompileCount,
+) {
+    count_compilation(compiled);
+    let nothing = Values::new();
+    let first = ABSOLUTE_POS as u32 * steps;
+    let end = min(first + steps, parts);
+    for part in first..end {
+        let row = part * bins;
+        for i in 0..bins {
+            counts[(row + i) as usize] = 0u32;
+        }
+        let begin = min(part * share, len);
+        let stop = min(begin + share, len);
+        for i in begin..stop {
+            let at = Whereabouts { position: i as usize, column: 0usize, some: parts };
+            let found = fragment_value::<i32>(reads, params, &nothing, at, comptime!(bin.clone()), layout);
+            // What is below zero is above every bin, as an unsigned number.
+            let own = found as u32;
+            if own < bins {
+                let entry = (row + own) as usize;
+                counts[entry] += 1u32;
+            }
+        }
+    }
+}

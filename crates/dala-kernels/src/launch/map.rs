@@ -1,0 +1,255 @@
+//! The kernel that runs a program at every element or pixel, and how it is spread over a device.
+
+use cubecl::client::Client;
+use cubecl::prelude::*;
+use dala_spec::expr::{BinaryOp, Op, Ty, UnaryOp};
+use dala_spec::work::Map;
+use dala_spec::{DType, DeviceFacts, Program, Support};
+
+use super::{Bound, Geometry, LaunchRefused, MAX_CUBES_PER_AXIS};
+use crate::device::args::{Buffers, Scalars};
+use crate::device::emit::{Context, Layout, Slot, emit};
+use crate::device::fragment::{Code, CompileCount, count_compilation};
+
+impl Geometry {
+    /// The geometry for `len` elements or pixels of `program`. Everything that shapes the code depends on the program and the
+    /// device alone, so that a new length compiles nothing.
+    pub(crate) fn for_program(program: &Program, facts: &DeviceFacts, len: usize) -> Geometry {
+        let cpu = facts.cpu;
+        let width = if cpu { cpu_width(program) } else { gpu_width(program, facts) };
+        let units = facts.units_per_cube;
+        let vectors = len.div_ceil(width);
+        // Several vectors per unit, but enough cubes for all units to have work.
+        let cubes_wanted = if cpu { 4 } else { 256 };
+        let steps = (vectors / (units as usize * cubes_wanted)).clamp(1, facts.vectors_per_unit);
+        let cubes = vectors.div_ceil(units as usize * steps) as u64;
+        let rows = cubes.div_ceil(u64::from(MAX_CUBES_PER_AXIS)).max(1);
+        let columns = if cpu { cubes } else { cubes.div_ceil(rows) };
+        Geometry {
+            width,
+            units,
+            steps: steps as u32,
+            interleaved: !cpu,
+            cubes: (columns as u32, if cpu { 1 } else { rows as u32 }, 1),
+        }
+    }
+}
+
+/// Wide vectors for plain arithmetic; narrow ones where each lane costs much code.
+fn cpu_width(program: &Program) -> usize {
+    let heavy = program.ops().iter().any(|op| match op {
+        Op::Unary(op, _) => op.is_approximate() && *op != UnaryOp::Sqrt,
+        Op::Binary(BinaryOp::Pow, ..) | Op::Channel { .. } | Op::Gather { .. } | Op::Coord(_) => true,
+        _ => false,
+    });
+    if heavy { 16 } else { 64 }
+}
+
+/// Vectors of four, as GPUs load them; sixteen 8-bit elements make four words. Where each lane costs much code, four are enough.
+fn gpu_width(program: &Program, facts: &DeviceFacts) -> usize {
+    if program.pixel().is_some() || program.reads_neighbours() {
+        return 4;
+    }
+    let mut dtypes = program.inputs().iter().map(|input| input.dtype).chain(program.outputs().iter().copied());
+    if dtypes.all(|dtype| dtype == DType::U8) && facts.u8 == Support::Packed { 16 } else { 4 }
+}
+
+/// How many elements or pixels a program runs over.
+pub(crate) fn count(map: &Map) -> usize {
+    map.shape.len() / map.program.pixel().unwrap_or(1)
+}
+
+pub(super) fn launch(
+    client: &Client,
+    compiled: &CompileCount,
+    map: &Map,
+    geometry: Geometry,
+    bound: &Bound,
+) -> Result<(), LaunchRefused> {
+    let (program, layout, len) = (&map.program, bound.layout(geometry.width), count(map));
+    if map.lens.len() != program.inputs().len() || (program.rank_used() > 0 && map.shape.rank() < program.rank_used()) {
+        return Err(LaunchRefused("the launch's arguments are not those of its program".to_owned()));
+    }
+    let vectors = len.div_ceil(geometry.width);
+    if vectors > i32::MAX as usize {
+        return Err(LaunchRefused(format!("{len} elements are more than one launch covers")));
+    }
+    geometry.check(vectors)?;
+    let inputs = (0..program.inputs().len()).map(|slot| {
+        let binding = layout.input(program, slot);
+        let needed = if binding.width == 1 && geometry.width != 1 {
+            1
+        } else {
+            needed(vectors, binding.vectors, len, geometry.width)
+        };
+        bound.read(slot, binding.elem, binding.width, needed)
+    });
+    let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+    let outputs = (0..program.outputs().len()).map(|slot| {
+        let binding = layout.output(program, slot);
+        bound.output(slot, binding.elem, binding.width, needed(vectors, binding.vectors, len, geometry.width))
+    });
+    let outputs = outputs.collect::<Result<Vec<_>, _>>()?;
+    let u32_scalar =
+        |value: usize| InputScalar::new(value.min(u32::MAX as usize) as u32, crate::device::arithmetic::elem(Ty::U32));
+    let dims: Vec<InputScalar> = match program.rank_used() {
+        0 => Vec::new(),
+        _ => map.shape.dims().iter().map(|dim| u32_scalar(*dim)).collect(),
+    };
+    let lens: Vec<InputScalar> = match program.reads_neighbours() {
+        true => map.lens.iter().map(|len| u32_scalar(*len)).collect(),
+        false => Vec::new(),
+    };
+    // SAFETY: the kernel's accesses are bounded by `vectors`, which `bound` compared with every buffer.
+    unsafe {
+        run_program::launch_unchecked(
+            client,
+            geometry.count(),
+            CubeDim::new_1d(geometry.units),
+            inputs,
+            outputs,
+            bound.scalars(),
+            dims,
+            lens,
+            // Only whether there are any, and where the last one of fewer is, is ever asked.
+            len.min(u32::MAX as usize) as u32,
+            vectors as u32,
+            geometry.steps,
+            Code(program.clone()),
+            layout,
+            geometry.interleaved,
+            compiled.clone(),
+        );
+    }
+    Ok(())
+}
+
+/// How many vectors of a buffer are touched, where `per_step` of them make up one step.
+fn needed(steps: usize, per_step: usize, len: usize, width: usize) -> usize {
+    match per_step {
+        1 => steps,
+        // Steps of several vectors leave out those beyond the last element.
+        parts => (len * parts).div_ceil(width),
+    }
+}
+
+#[cube]
+#[expect(clippy::too_many_arguments, reason = "the arguments of a kernel")]
+fn compute_vector(
+    inputs: &Buffers,
+    outputs: &mut Buffers,
+    params: &Scalars,
+    dims: &Scalars,
+    lens: &Scalars,
+    len: u32,
+    position: usize,
+    #[comptime] code: Code,
+    #[comptime] layout: Layout,
+) {
+    intrinsic!(|scope| {
+        let position = position.read_value(scope);
+        let slots: Vec<Slot> = inputs.0.iter().map(|buffer| Slot::Buffer { buffer: *buffer, position }).collect();
+        let context = Context {
+            inputs: &slots,
+            params: &params.0,
+            dims: &dims.0,
+            lens: &lens.0,
+            len: len.read_value(scope),
+            position,
+        };
+        emit(scope, &code.0, layout, &context, &outputs.0);
+    })
+}
+
+/// Computes `vectors` vectors of elements, several per unit.
+#[cube(launch_unchecked)]
+#[expect(clippy::too_many_arguments, reason = "the arguments of a kernel")]
+fn run_program(
+    inputs: &Buffers,
+    outputs: &mut Buffers,
+    params: &Scalars,
+    dims: &Scalars,
+    lens: &Scalars,
+    len: u32,
+    vectors: u32,
+    steps: u32,
+    #[comptime] code: Code,
+    #[comptime] layout: Layout,
+    #[comptime] interleaved: bool,
+    #[comptime] compiled: CompileCount,
+) {
+    count_compilation(compiled);
+    if comptime!(interleaved) {
+        let first = CUBE_POS as u32 * steps * CUBE_DIM + UNIT_POS;
+        for step in 0..steps {
+            let position = first + step * CUBE_DIM;
+            if position < vectors {
+                compute_vector(
+                    inputs,
+                    outputs,
+                    params,
+                    dims,
+                    lens,
+                    len,
+                    position as usize,
+                    comptime!(code.clone()),
+                    layout,
+                );
+            }
+        }
+    } else {
+        let first = ABSOLUTE_POS as u32 * steps;
+        let end = min(first + steps, vectors);
+        for position in first..end {
+            compute_vector(
+                inputs,
+                outputs,
+                params,
+                dims,
+                lens,
+                len,
+                position as usize,
+                comptime!(code.clone()),
+                layout,
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(cpu: bool, units_per_cube: u32) -> DeviceFacts {
+        DeviceFacts {
+            name: "test".to_owned(),
+            f64: true,
+            s64: true,
+            u8: Support::Native,
+            f64_functions: true,
+            reorders_floats: false,
+            max_bindings: 16,
+            cpu,
+            units_per_cube,
+            vectors_per_unit: 8,
+        }
+    }
+
+    #[test]
+    fn every_length_is_covered_within_the_limits() {
+        let program = Program::move_words();
+        for facts in [facts(true, 2), facts(true, 64), facts(false, 256), facts(false, 128)] {
+            let mut shape = None;
+            for len in (0..200).chain([1000, 65_537, 1 << 20, (1 << 28) + 3, 1 << 33]) {
+                let geometry = Geometry::for_program(&program, &facts, len);
+                let (x, y, z) = geometry.cubes;
+                let covered = [x, y, z, geometry.units, geometry.steps].iter().map(|n| u64::from(*n)).product::<u64>();
+                assert!(covered >= len.div_ceil(geometry.width) as u64, "{len}: {geometry:?}");
+                assert!(facts.cpu || x <= MAX_CUBES_PER_AXIS && y <= MAX_CUBES_PER_AXIS, "{len}: {geometry:?}");
+                // What shapes the code is the same for all lengths.
+                let own = (geometry.width, geometry.units, geometry.interleaved);
+                assert_eq!(*shape.get_or_insert(own), own);
+            }
+        }
+    }
+}

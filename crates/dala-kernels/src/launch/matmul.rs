@@ -1,0 +1,353 @@
+//! The launcher of matrix products.
+//!
+//! A unit keeps a tile of the result in registers and walks along k. The second operand is packed into panels first, so that
+//! it is read in order. There is no shared memory and no barrier: the same kernel suits a CPU and a driver that lacks either.
+
+use cubecl::client::Client;
+use cubecl::prelude::*;
+use dala_spec::work::{Matmul, Pack};
+use dala_spec::{DType, DeviceFacts};
+
+use super::{Bound, Geometry, LaunchRefused};
+use crate::device::args::{Buffers, Scalars};
+use crate::device::emit::Layout;
+use crate::device::fragment::{CompileCount, Part, Values, Whereabouts, count_compilation, fragment_store};
+
+/// How many steps along k are unrolled.
+const UNROLLED: u32 = 4;
+
+pub(super) fn pack_geometry(pack: &Pack, facts: &DeviceFacts) -> Geometry {
+    Geometry::spread(pack.batch * pack.panels() * pack.k, pack.tile.lanes, facts)
+}
+
+pub(super) fn launch_pack(
+    client: &Client,
+    compiled: &CompileCount,
+    pack: &Pack,
+    geometry: Geometry,
+    bound: &Bound,
+) -> Result<(), LaunchRefused> {
+    let (size, lanes) = (pack.dtype.size(), pack.tile.lanes);
+    let rows = pack.batch * pack.panels() * pack.k;
+    geometry.check(rows)?;
+    let aligned = !pack.transposed && pack.n.is_multiple_of(lanes);
+    let from = match aligned {
+        true => bound.slice(0, size * lanes, pack.batch * pack.k * pack.n / lanes)?,
+        false => bound.slice(0, size, pack.batch * pack.k * pack.n)?,
+    };
+    let to = bound.slice_mut(0, size * lanes, rows * pack.tile.vectors)?;
+    let (cubes, dim) = (geometry.count(), CubeDim::new_1d(geometry.units));
+    let (k, n, panels) = (pack.k as u32, pack.n as u32, pack.panels() as u32);
+    let vectors = pack.tile.vectors as u32;
+    macro_rules! launch_with {
+        ($type:ty) => {
+            // SAFETY: rows and columns are kept inside the matrix, and every panel inside what was checked.
+            unsafe {
+                match aligned {
+                    true => pack_vectors::launch_unchecked::<$type>(
+                        client,
+                        cubes,
+                        dim,
+                        lanes,
+                        from,
+                        to,
+                        k,
+                        n / lanes as u32,
+                        panels,
+                        rows as u32,
+                        geometry.steps,
+                        vectors,
+                        compiled.clone(),
+                    ),
+                    false => pack_elements::launch_unchecked::<$type>(
+                        client,
+                        cubes,
+                        dim,
+                        lanes,
+                        from,
+                        to,
+                        k,
+                        n,
+                        panels,
+                        rows as u32,
+                        geometry.steps,
+                        vectors,
+                        lanes as u32,
+                        pack.transposed,
+                        compiled.clone(),
+                    ),
+                }
+            }
+        };
+    }
+    match pack.dtype {
+        DType::F64 => launch_with!(f64),
+        _ => launch_with!(f32),
+    }
+    Ok(())
+}
+
+#[cube(launch_unchecked)]
+#[expect(clippy::too_many_arguments, reason = "the arguments of a kernel")]
+fn pack_vectors<E: Numeric, N: Size>(
+    from: &[Vector<E, N>],
+    to: &mut [Vector<E, N>],
+    k: u32,
+    row_vectors: u32,
+    panels: u32,
+    rows: u32,
+    steps: u32,
+    #[comptime] vectors: u32,
+    #[comptime] compiled: CompileCount,
+) {
+    count_compilation(compiled);
+    let first = ABSOLUTE_POS as u32 * steps;
+    let end = min(first + steps, rows);
+    for row in first..end {
+        let place = row % k;
+        let panel = (row / k) % panels;
+        let block = row / k / panels;
+        #[unroll]
+        for j in 0..vectors {
+            let column = panel * vectors + j;
+            let inside = min(column, row_vectors - 1u32);
+            let found = from[((block * k + place) * row_vectors + inside) as usize];
+            let kept = select(column < row_vectors, E::from_int(1), E::from_int(0));
+            to[(row * vectors + j) as usize] = found * Vector::new(kept);
+        }
+    }
+}
+
+#[cube(launch_unchecked)]
+#[expect(clippy::too_many_arguments, reason = "the arguments of a kernel")]
+fn pack_elements<E: Numeric, N: Size>(
+    from: &[E],
+    to: &mut [Vector<E, N>],
+    k: u32,
+    columns: u32,
+    panels: u32,
+    rows: u32,
+    steps: u32,
+    #[comptime] vectors: u32,
+    #[comptime] lanes: u32,
+    #[comptime] transposed: bool,
+    #[comptime] compiled: CompileCount,
+) {
+    count_compilation(compiled);
+    let first = ABSOLUTE_POS as u32 * steps;
+    let end = min(first + steps, rows);
+    for row in first..end {
+        let place = row % k;
+        let panel = (row / k) % panels;
+        let block = row / k / panels;
+        #[unroll]
+        for j in 0..vectors {
+            let mut packed = Vector::<E, N>::new(E::from_int(0));
+            #[unroll]
+            for lane in 0..lanes {
+                let column = (panel * vectors + j) * lanes + lane;
+                let inside = min(column, columns - 1u32);
+                let mut at = (block * k + place) * columns + inside;
+                if comptime!(transposed) {
+                    at = (block * columns + inside) * k + place;
+                }
+                let value = select(column < columns, from[at as usize], E::from_int(0));
+                packed.insert(comptime!(lane as usize), value);
+            }
+            to[(row * vectors + j) as usize] = packed;
+        }
+    }
+}
+
+fn row_tiles(matmul: &Matmul) -> usize {
+    matmul.m.div_ceil(matmul.tile.rows)
+}
+
+fn panels(matmul: &Matmul) -> usize {
+    matmul.n.div_ceil(matmul.tile.columns())
+}
+
+pub(super) fn geometry(matmul: &Matmul, facts: &DeviceFacts) -> Geometry {
+    Geometry::spread(matmul.batch * panels(matmul) * row_tiles(matmul), matmul.tile.lanes, facts)
+}
+
+/// What shapes the code.
+#[derive(Clone, Debug, Hash, PartialEq, Eq)]
+struct MatmulCode {
+    store: Part,
+    rows: u32,
+    vectors: u32,
+}
+
+pub(super) fn launch(
+    client: &Client,
+    compiled: &CompileCount,
+    matmul: &Matmul,
+    geometry: Geometry,
+    bound: &Bound,
+) -> Result<(), LaunchRefused> {
+    let (size, tile) = (matmul.dtype.size(), matmul.tile);
+    let items = matmul.batch * panels(matmul) * row_tiles(matmul);
+    geometry.check(items)?;
+    let a_batch = if matmul.a_batched { matmul.batch } else { 1 };
+    let b_batch = if matmul.b_batched { matmul.batch } else { 1 };
+    let a = bound.slice(0, size, a_batch * matmul.m * matmul.k)?;
+    let packed = bound.slice(1, size * tile.lanes, b_batch * panels(matmul) * matmul.k * tile.vectors)?;
+    if !matmul.n.is_multiple_of(tile.lanes) {
+        return Err(LaunchRefused(format!("rows of {} do not end where a vector does", matmul.n)));
+    }
+    let layout = bound.layout(tile.lanes);
+    let results = matmul.batch * matmul.m * matmul.n / tile.lanes;
+    let reads = bound.fragment_reads(&[&matmul.store], layout, 2, results, matmul.n / tile.lanes)?;
+    let binding = layout.binding(matmul.store.program.outputs()[0], 1);
+    let output = bound.output(0, binding.elem, binding.width, results)?;
+    let Some(store) = Part::list([&matmul.store], 2).pop() else {
+        return Err(LaunchRefused("a product without a program".to_owned()));
+    };
+    let code = MatmulCode { store, rows: tile.rows as u32, vectors: tile.vectors as u32 };
+    let (m, k) = (matmul.m as u32, matmul.k as u32);
+    let (row_stride, k_stride) = if matmul.a_transposed { (1, m) } else { (k, 1) };
+    macro_rules! launch_with {
+        ($type:ty) => {
+            // SAFETY: rows are kept inside the first operand, panels inside the packed one, and results are stored only
+            // where the output has a place for them.
+            unsafe {
+                multiply::launch_unchecked::<$type>(
+                    client,
+                    geometry.count(),
+                    CubeDim::new_1d(geometry.units),
+                    tile.lanes,
+                    a,
+                    packed,
+                    reads,
+                    vec![output],
+                    bound.scalars(),
+                    m,
+                    k,
+                    (matmul.n / tile.lanes) as u32,
+                    row_stride,
+                    k_stride,
+                    if matmul.a_batched { m * k } else { 0 },
+                    if matmul.b_batched { 1 } else { 0 },
+                    row_tiles(matmul) as u32,
+                    panels(matmul) as u32,
+                    items as u32,
+                    geometry.steps,
+                    code,
+                    layout,
+                    compiled.clone(),
+                )
+            }
+        };
+    }
+    match matmul.dtype {
+        DType::F64 => launch_with!(f64),
+        _ => launch_with!(f32),
+    }
+    Ok(())
+}
+
+/// One step along k: a row of the panel, times a column of the tile's rows.
+#[cube]
+#[expect(clippy::too_many_arguments, reason = "the arguments of a kernel")]
+fn accumulate<E: Numeric, N: Size>(
+    a: &[E],
+    packed: &[Vector<E, N>],
+    sums: &mut Array<Vector<E, N>>,
+    rows: &Array<u32>,
+    place: u32,
+    k_stride: u32,
+    panel_base: u32,
+    #[comptime] tile_rows: u32,
+    #[comptime] vectors: u32,
+) {
+    let mut panel = Array::<Vector<E, N>>::new(comptime!(vectors as usize));
+    #[unroll]
+    for j in 0..vectors {
+        panel[j as usize] = packed[(panel_base + place * vectors + j) as usize];
+    }
+    #[unroll]
+    for i in 0..tile_rows {
+        let own = Vector::new(a[(rows[i as usize] + place * k_stride) as usize]);
+        #[unroll]
+        for j in 0..vectors {
+            let at = comptime!((i * vectors + j) as usize);
+            sums[at] = fma(own, panel[j as usize], sums[at]);
+        }
+    }
+}
+
+#[cube(launch_unchecked)]
+#[expect(clippy::too_many_arguments, reason = "the arguments of a kernel")]
+fn multiply<E: Numeric, N: Size>(
+    a: &[E],
+    packed: &[Vector<E, N>],
+    reads: &Buffers,
+    outputs: &mut Buffers,
+    params: &Scalars,
+    m: u32,
+    k: u32,
+    row_vectors: u32,
+    row_stride: u32,
+    k_stride: u32,
+    a_block: u32,
+    b_block: u32,
+    row_tiles: u32,
+    panels: u32,
+    items: u32,
+    steps: u32,
+    #[comptime] code: MatmulCode,
+    #[comptime] layout: Layout,
+    #[comptime] compiled: CompileCount,
+) {
+    count_compilation(compiled);
+    let (tile_rows, vectors) = comptime!((code.rows, code.vectors));
+    let first = ABSOLUTE_POS as u32 * steps;
+    let end = min(first + steps, items);
+    for item in first..end {
+        // Neighbouring items share a panel.
+        let tile = item % row_tiles;
+        let panel = (item / row_tiles) % panels;
+        let block = item / row_tiles / panels;
+        let mut rows = Array::<u32>::new(comptime!(tile_rows as usize));
+        #[unroll]
+        for i in 0..tile_rows {
+            // Rows beyond the last one are computed from it, and not stored.
+            rows[i as usize] = block * a_block + min(tile * tile_rows + i, m - 1u32) * row_stride;
+        }
+        let panel_base = (block * b_block * panels + panel) * k * vectors;
+        let mut sums = Array::<Vector<E, N>>::new(comptime!((tile_rows * vectors) as usize));
+        #[unroll]
+        for i in 0..comptime!(tile_rows * vectors) {
+            sums[i as usize] = Vector::new(E::from_int(0));
+        }
+        let whole = k / UNROLLED;
+        for group in 0..whole {
+            #[unroll]
+            for part in 0..UNROLLED {
+                let place = group * UNROLLED + part;
+                accumulate::<E, N>(a, packed, &mut sums, &rows, place, k_stride, panel_base, tile_rows, vectors);
+            }
+        }
+        for place in whole * UNROLLED..k {
+            accumulate::<E, N>(a, packed, &mut sums, &rows, place, k_stride, panel_base, tile_rows, vectors);
+        }
+        #[unroll]
+        for i in 0..tile_rows {
+            let row = tile * tile_rows + i;
+            if row < m {
+                #[unroll]
+                for j in 0..vectors {
+                    let column = panel * vectors + j;
+                    if column < row_vectors {
+                        let mut values = Values::new();
+                        values.push::<Vector<E, N>>(sums[comptime!((i * vectors + j) as usize)]);
+                        let position = (block * m + row) * row_vectors + column;
+                        let at = Whereabouts { position: position as usize, column: column as usize, some: items };
+                        fragment_store(reads, outputs, params, &values, at, comptime!(code.store.clone()), layout);
+                    }
+                }
+            }
+        }
+    }
+}

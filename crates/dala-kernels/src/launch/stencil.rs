@@ -1,0 +1,387 @@
+//! The launcher of small separable filters: both directions in one pass, from one source for every device.
+//!
+//! A unit walks along a row. For each vector of elements it sums the rows above and below, aligned loads all of them; the
+//! neighbours to the left and right are then lanes of the vectors before and after, which it still has in registers. That
+//! asks for rows that end where a vector does: other pictures take the way of [`weigh`](super::weigh).
+
+use cubecl::client::Client;
+use cubecl::prelude::*;
+use dala_spec::expr::Ty;
+use dala_spec::work::{Border, Stencil};
+use dala_spec::{DeviceFacts, Scalar};
+
+use super::{Bound, Geometry, LaunchRefused, dividing_width};
+use crate::device::args::{Buffers, Scalars};
+use crate::device::arithmetic::{Generator, elem};
+use crate::device::emit::Layout;
+use crate::device::fragment::{
+    CompileCount, Part, Values, Whereabouts, count_compilation, fragment_store, fragment_value,
+};
+
+/// What shapes the code.
+#[derive(Clone, Debug, Hash, PartialEq, Eq)]
+struct StencilCode {
+    load: Part,
+    store: Part,
+    radius: usize,
+    filters: usize,
+    channels: usize,
+    border: Border,
+}
+
+/// How many elements are computed at a time; none if the picture's rows do not allow it.
+fn width(height: usize, row: usize, channels: usize, radius: usize, facts: &DeviceFacts) -> Option<usize> {
+    let (least, most) = if facts.cpu { (16, 64) } else { (4, 16) };
+    // A neighbour is never further away than the next vector, and a mirrored one never further than the edge's own.
+    let needed = ((radius + 1) * channels).next_power_of_two().max(least);
+    (needed <= most && radius < height && row > 0 && dividing_width(row, needed) == needed).then_some(needed)
+}
+
+/// Whether filters of this radius run in one pass over a picture.
+pub fn fits(height: usize, width_pixels: usize, channels: usize, radius: usize, facts: &DeviceFacts) -> bool {
+    width(height, width_pixels * channels, channels, radius, facts).is_some()
+}
+
+/// How many vectors of a row one unit computes.
+fn chunk(vectors: usize, facts: &DeviceFacts) -> usize {
+    if facts.cpu { vectors } else { vectors.min(8) }
+}
+
+fn sizes(stencil: &Stencil, facts: &DeviceFacts) -> (usize, usize, usize) {
+    let row = stencil.width * stencil.channels;
+    let width = width(stencil.height, row, stencil.channels, stencil.radius, facts).unwrap_or(1);
+    let vectors = row / width;
+    (width, vectors, vectors.div_ceil(chunk(vectors, facts).max(1)))
+}
+
+pub(super) fn geometry(stencil: &Stencil, facts: &DeviceFacts) -> Geometry {
+    let (width, _, chunks) = sizes(stencil, facts);
+    Geometry::spread(stencil.height * chunks, width, facts)
+}
+
+pub(super) fn launch(
+    client: &Client,
+    compiled: &CompileCount,
+    stencil: &Stencil,
+    geometry: Geometry,
+    bound: &Bound,
+) -> Result<(), LaunchRefused> {
+    let facts = bound.launch.facts;
+    let (width, vectors, chunks) = sizes(stencil, facts);
+    let taps = 2 * stencil.radius + 1;
+    let fits = fits(stencil.height, stencil.width, stencil.channels, stencil.radius, facts);
+    let complete = |weights: &[f32]| weights.len() == taps;
+    if !fits || !stencil.filters.iter().all(|filter| complete(&filter.down) && complete(&filter.across)) {
+        return Err(LaunchRefused("the picture or the filter does not suit a stencil".to_owned()));
+    }
+    geometry.check(stencil.height * chunks)?;
+    let layout = bound.layout(width);
+    let total = stencil.height * vectors;
+    let reads = bound.fragment_reads(&[&stencil.load, &stencil.store], layout, 0, total, vectors)?;
+    let binding = layout.binding(stencil.store.program.outputs()[0], 1);
+    let output = bound.output(0, binding.elem, binding.width, total)?;
+    let mut parts = Part::list([&stencil.load, &stencil.store], 0);
+    let (Some(store), Some(load)) = (parts.pop(), parts.pop()) else {
+        return Err(LaunchRefused("a stencil without programs".to_owned()));
+    };
+    let weights = stencil.filters.iter().flat_map(|filter| filter.down.iter().chain(&filter.across));
+    let weights = weights.map(|weight| InputScalar::new(*weight, elem(Ty::F32))).collect();
+    let code = StencilCode {
+        load,
+        store,
+        radius: stencil.radius,
+        filters: stencil.filters.len(),
+        channels: stencil.channels,
+        border: stencil.border,
+    };
+    // SAFETY: rows and vectors are kept inside the picture, which the buffers were checked to hold.
+    unsafe {
+        filter_rows::launch_unchecked(
+            client,
+            geometry.count(),
+            CubeDim::new_1d(geometry.units),
+            width,
+            reads,
+            vec![output],
+            bound.scalars(),
+            weights,
+            stencil.height as u32,
+            vectors as u32,
+            chunk(vectors, facts) as u32,
+            chunks as u32,
+            geometry.steps,
+            code,
+            layout,
+            compiled.clone(),
+        );
+    }
+    Ok(())
+}
+
+/// A run-time value by its number.
+#[cube]
+fn weight(weights: &Scalars, #[comptime] number: usize) -> f32 {
+    intrinsic!(|_scope| weights.0[number].into())
+}
+
+/// The lanes that lie `offset` lanes further on, reaching into the vectors before and after.
+#[cube]
+fn shifted<N: Size>(
+    before: Vector<f32, N>,
+    here: Vector<f32, N>,
+    after: Vector<f32, N>,
+    #[comptime] offset: i32,
+    #[comptime] width: usize,
+) -> Vector<f32, N> {
+    intrinsic!(|scope| {
+        let make = Generator { scope, width };
+        let sources = [before.read_value(scope), here.read_value(scope), after.read_value(scope)];
+        if offset == 0 {
+            return sources[1].into();
+        }
+        let lane = |lane: usize| {
+            let at = (lane as i32 + offset + width as i32) as usize;
+            make.extract(sources[at / width], at % width, width)
+        };
+        let lanes: Vec<_> = (0..width).map(lane).collect();
+        make.construct(&lanes).into()
+    })
+}
+
+/// The vector beyond an end of a row, made of the vector at that end.
+#[cube]
+fn beyond<N: Size>(
+    edge: Vector<f32, N>,
+    other_edge: Vector<f32, N>,
+    #[comptime] left: bool,
+    #[comptime] code: StencilCode,
+    #[comptime] width: usize,
+) -> Vector<f32, N> {
+    intrinsic!(|scope| {
+        let make = Generator { scope, width };
+        let (edge, other) = (edge.read_value(scope), other_edge.read_value(scope));
+        let channels = code.channels;
+        match code.border {
+            Border::Wrap => other.into(),
+            Border::Zero => make.constant(Scalar::F32(0.0)).into(),
+            Border::Clamp | Border::Reflect => {
+                let lane = |lane: usize| {
+                    // How far away the pixel is, counted from 1 at the edge; pixels that nobody asks for are any.
+                    let away = if left { (width - 1 - lane) / channels + 1 } else { lane / channels + 1 };
+                    let channel = lane % channels;
+                    // Vectors are whole pixels only if their width is a multiple: channels then lie elsewhere.
+                    let channel = if left { (lane + channels * width - width) % channels } else { channel };
+                    let pixel = match code.border {
+                        Border::Reflect => away.min(code.radius),
+                        _ => 0,
+                    };
+                    let at = if left { pixel * channels + channel } else { width - (pixel + 1) * channels + channel };
+                    make.extract(edge, at, width)
+                };
+                let lanes: Vec<_> = (0..width).map(lane).collect();
+                make.construct(&lanes).into()
+            }
+        }
+    })
+}
+
+/// Where row `y` moved by `tap - radius` is found.
+#[cube]
+fn row_of(y: u32, height: u32, #[comptime] tap: usize, #[comptime] radius: usize, #[comptime] border: Border) -> u32 {
+    let mut row = y;
+    if comptime!(tap < radius) {
+        let up = comptime!((radius - tap) as u32);
+        if comptime!(border == Border::Reflect) {
+            row = select(y >= up, y - up, up - y);
+        } else if comptime!(border == Border::Wrap) {
+            row = select(y >= up, y - up, y + height - up);
+        } else {
+            row = max(y, up) - up;
+        }
+    } else if comptime!(tap > radius) {
+        let down = y + comptime!((tap - radius) as u32);
+        if comptime!(border == Border::Reflect) {
+            row = select(down < height, down, 2u32 * (height - 1u32) - down);
+        } else if comptime!(border == Border::Wrap) {
+            row = select(down < height, down, down - height);
+        } else {
+            row = min(down, height - 1u32);
+        }
+    }
+    row
+}
+
+/// Whether row `y` moved by `tap - radius` lies inside the picture.
+#[cube]
+fn is_inside(y: u32, height: u32, #[comptime] tap: usize, #[comptime] radius: usize) -> bool {
+    if comptime!(tap < radius) {
+        y >= comptime!((radius - tap) as u32)
+    } else {
+        y + comptime!((tap - radius.min(tap)) as u32) < height
+    }
+}
+
+/// The weighted sums over rows of vector `q`, one for each filter.
+#[cube]
+#[expect(clippy::too_many_arguments, reason = "the arguments of a kernel")]
+fn sum_rows<N: Size>(
+    reads: &Buffers,
+    params: &Scalars,
+    rows: &Array<u32>,
+    down: &Array<f32>,
+    sums: &mut Array<Vector<f32, N>>,
+    q: u32,
+    some: u32,
+    #[comptime] code: StencilCode,
+    #[comptime] layout: Layout,
+) {
+    let nothing = Values::new();
+    let taps = comptime!(2 * code.radius + 1);
+    #[unroll]
+    for tap in 0..taps {
+        let at = Whereabouts { position: (rows[tap] + q) as usize, column: q as usize, some };
+        let part = comptime!(code.load.clone());
+        let value = fragment_value::<Vector<f32, N>>(reads, params, &nothing, at, part, layout);
+        #[unroll]
+        for filter in 0..comptime!(code.filters) {
+            let weighed = value * Vector::new(down[comptime!(filter * taps + tap)]);
+            if comptime!(tap == 0) {
+                sums[filter] = weighed;
+            } else {
+                sums[filter] += weighed;
+            }
+        }
+    }
+}
+
+#[cube(launch_unchecked)]
+#[expect(clippy::too_many_arguments, reason = "the arguments of a kernel")]
+fn filter_rows<N: Size>(
+    reads: &Buffers,
+    outputs: &mut Buffers,
+    params: &Scalars,
+    weights: &Scalars,
+    height: u32,
+    vectors: u32,
+    chunk: u32,
+    chunks: u32,
+    steps: u32,
+    #[comptime] code: StencilCode,
+    #[comptime] layout: Layout,
+    #[comptime] compiled: CompileCount,
+) {
+    count_compilation(compiled);
+    let (radius, filters) = comptime!((code.radius, code.filters));
+    let width = comptime!(layout.width);
+    let taps = comptime!(2 * radius + 1);
+    let items = height * chunks;
+    let first = ABSOLUTE_POS as u32 * steps;
+    let end = min(first + steps, items);
+    for item in first..end {
+        let y = item / chunks;
+        let begin = (item % chunks) * chunk;
+        let stop = min(begin + chunk, vectors);
+        let mut rows = Array::<u32>::new(taps);
+        let mut down = Array::<f32>::new(comptime!(filters * taps));
+        #[unroll]
+        for tap in 0..taps {
+            rows[tap] = row_of(y, height, tap, radius, comptime!(code.border)) * vectors;
+            #[unroll]
+            for filter in 0..filters {
+                let own = weight(weights, comptime!(filter * 2 * taps + tap));
+                if comptime!(code.border == Border::Zero) {
+                    down[comptime!(filter * taps + tap)] = select(is_inside(y, height, tap, radius), own, 0.0f32);
+                } else {
+                    down[comptime!(filter * taps + tap)] = own;
+                }
+            }
+        }
+        let mut before = Array::<Vector<f32, N>>::new(filters);
+        let mut here = Array::<Vector<f32, N>>::new(filters);
+        let mut after = Array::<Vector<f32, N>>::new(filters);
+        let mut far = Array::<Vector<f32, N>>::new(filters);
+        sum_rows::<N>(reads, params, &rows, &down, &mut here, begin, items, comptime!(code.clone()), layout);
+        if begin > 0u32 {
+            sum_rows::<N>(
+                reads,
+                params,
+                &rows,
+                &down,
+                &mut before,
+                begin - 1u32,
+                items,
+                comptime!(code.clone()),
+                layout,
+            );
+        } else {
+            if comptime!(code.border == Border::Wrap) {
+                sum_rows::<N>(
+                    reads,
+                    params,
+                    &rows,
+                    &down,
+                    &mut far,
+                    vectors - 1u32,
+                    items,
+                    comptime!(code.clone()),
+                    layout,
+                );
+            }
+            #[unroll]
+            for filter in 0..filters {
+                if comptime!(code.border == Border::Wrap) {
+                    before[filter] = far[filter];
+                } else {
+                    before[filter] = beyond::<N>(here[filter], here[filter], true, comptime!(code.clone()), width);
+                }
+            }
+        }
+        for q in begin..stop {
+            if q + 1u32 < vectors {
+                sum_rows::<N>(
+                    reads,
+                    params,
+                    &rows,
+                    &down,
+                    &mut after,
+                    q + 1u32,
+                    items,
+                    comptime!(code.clone()),
+                    layout,
+                );
+            } else {
+                if comptime!(code.border == Border::Wrap) {
+                    sum_rows::<N>(reads, params, &rows, &down, &mut far, 0u32, items, comptime!(code.clone()), layout);
+                }
+                #[unroll]
+                for filter in 0..filters {
+                    if comptime!(code.border == Border::Wrap) {
+                        after[filter] = far[filter];
+                    } else {
+                        after[filter] = beyond::<N>(here[filter], here[filter], false, comptime!(code.clone()), width);
+                    }
+                }
+            }
+            let mut values = Values::new();
+            #[unroll]
+            for filter in 0..filters {
+                let mut sum = Vector::<f32, N>::new(0.0f32);
+                #[unroll]
+                for tap in 0..taps {
+                    let offset = comptime!((tap as i32 - radius as i32) * code.channels as i32);
+                    let lanes = shifted::<N>(before[filter], here[filter], after[filter], offset, width);
+                    let own = weight(weights, comptime!((filter * 2 + 1) * taps + tap));
+                    sum += lanes * Vector::new(own);
+                }
+                values.push::<Vector<f32, N>>(sum);
+            }
+            let at = Whereabouts { position: (y * vectors + q) as usize, column: q as usize, some: items };
+            fragment_store(reads, outputs, params, &values, at, comptime!(code.store.clone()), layout);
+            #[unroll]
+            for filter in 0..filters {
+                before[filter] = here[filter];
+                here[filter] = after[filter];
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The launcher of weighted sums along an axis: large filters, `resize`, and whatever else tables can say.
+
+use cubecl::client::Client;
+use cubecl::prelude::*;
+use dala_spec::DeviceFacts;
+use dala_spec::work::Weigh;
+
+use super::{Bound, Geometry, LaunchRefused, dividing_width};
+use crate::device::args::{Buffers, Scalars};
+use crate::device::emit::Layout;
+use crate::device::fragment::{
+    CompileCount, Part, Values, Whereabouts, count_compilation, fragment_store, fragment_value,
+};
+
+/// What shapes the code.
+#[derive(Clone, Debug, Hash, PartialEq, Eq)]
+struct WeighCode {
+    load: Part,
+    store: Part,
+    /// Whether the lanes of a vector share their place on the axis.
+    together: bool,
+}
+
+/// Whether vectors of `width` elements never straddle two places of the axis.
+fn together(weigh: &Weigh, width: usize) -> bool {
+    width > 1 && weigh.inner.is_multiple_of(width)
+}
+
+pub(super) fn geometry(weigh: &Weigh, facts: &DeviceFacts) -> Geometry {
+    let width = dividing_width(weigh.inner, if facts.cpu { 16 } else { 4 });
+    // Four lanes make a word of bytes, which is the least that can be stored everywhere.
+    let width = width.max(4);
+    Geometry::spread((weigh.outer * weigh.to * weigh.inner).div_ceil(width), width, facts)
+}
+
+pub(super) fn launch(
+    client: &Client,
+    compiled: &CompileCount,
+    weigh: &Weigh,
+    geometry: Geometry,
+    bound: &Bound,
+) -> Result<(), LaunchRefused> {
+    let width = geometry.width;
+    let (total, together) = (weigh.outer * weigh.to * weigh.inner, together(weigh, width));
+    let items = total.div_ceil(width);
+    geometry.check(items)?;
+    let (layout, single) = (bound.layout(width), bound.layout(1));
+    let loaded = weigh.outer * weigh.from * weigh.inner;
+    let tables = weigh.to * weigh.taps;
+    let (places, weights) = (bound.slice(0, 4, tables)?, bound.slice(1, 4, tables)?);
+    let load_layout = if together { layout } else { single };
+    let reads = bound.fragment_reads(&[&weigh.load], load_layout, 2, loaded / load_layout.width, 0)?;
+    let binding = layout.binding(weigh.store.program.outputs()[0], 1);
+    let output = bound.output(0, binding.elem, binding.width, items)?;
+    let mut parts = Part::list([&weigh.load, &weigh.store], 2);
+    let (Some(store), Some(load)) = (parts.pop(), parts.pop()) else {
+        return Err(LaunchRefused("a weighted sum without programs".to_owned()));
+    };
+    // SAFETY: positions come from the axis's sizes, and those in the table were checked against them by its maker.
+    unsafe {
+        weigh_axis::launch_unchecked(
+            client,
+            geometry.count(),
+            CubeDim::new_1d(geometry.units),
+            width,
+            places,
+            weights,
+            reads,
+            vec![output],
+            bound.scalars(),
+            weigh.from as u32,
+            weigh.to as u32,
+            weigh.inner as u32,
+            weigh.taps as u32,
+            total as u32,
+            items as u32,
+            geometry.steps,
+            WeighCode { load, store, together },
+            layout,
+            single,
+            compiled.clone(),
+        );
+    }
+    Ok(())
+}
+
+#[cube(launch_unchecked)]
+#[expect(clippy::too_many_arguments, reason = "the arguments of a kernel")]
+fn weigh_axis<N: Size>(
+    places: &[i32],
+    weights: &[f32],
+    reads: &Buffers,
+    outputs: &mut Buffers,
+    params: &Scalars,
+    from: u32,
+    to: u32,
+    inner: u32,
+    taps: u32,
+    total: u32,
+    items: u32,
+    steps: u32,
+    #[comptime] code: WeighCode,
+    #[comptime] layout: Layout,
+    #[comptime] single: Layout,
+    #[comptime] compiled: CompileCount,
+) {
+    count_compilation(compiled);
+    let width = comptime!(layout.width as u32);
+    let nothing = Values::new();
+    let first = ABSOLUTE_POS as u32 * steps;
+    let end = min(first + steps, items);
+    for item in first..end {
+        let mut sum = Vector::<f32, N>::new(0.0f32);
+        if comptime!(code.together) {
+            let vectors = inner / width;
+            let row = item / vectors;
+            let side = item % vectors;
+            let place = row % to;
+            let block = row / to;
+            for tap in 0..taps {
+                let entry = (place * taps + tap) as usize;
+                let position = (block * from + places[entry] as u32) * vectors + side;
+                let at = Whereabouts { position: position as usize, column: 0usize, some: items };
+                let part = comptime!(code.load.clone());
+                let value = fragment_value::<Vector<f32, N>>(reads, params, &nothing, at, part, layout);
+                sum += value * Vector::new(weights[entry]);
+            }
+        } else {
+            #[unroll]
+            for lane in 0..width {
+                let element = min(item * width + lane, total - 1u32);
+                let row = element / inner;
+                let side = element % inner;
+                let place = row % to;
+                let block = row / to;
+                let mut own = 0.0f32;
+                for tap in 0..taps {
+                    let entry = (place * taps + tap) as usize;
+                    let position = (block * from + places[entry] as u32) * inner + side;
+                    let at = Whereabouts { position: position as usize, column: 0usize, some: items };
+                    let part = comptime!(code.load.clone());
+                    let value = fragment_value::<f32>(reads, params, &nothing, at, part, single);
+                    own += value * weights[entry];
+                }
+                sum.insert(comptime!(lane as usize), own);
+            }
+        }
+        let mut values = Values::new();
+        values.push::<Vector<f32, N>>(sum);
+        let at = Whereabouts { position: item as usize, column: 0usize, some: items };
+        let part = comptime!(code.store.clone());
+        fragment_store(reads, outputs, params, &values, at, part, layout);
+    }
+}

@@ -1,0 +1,126 @@
+//! Separable filters of pictures: in one pass where the picture's rows suit vectors, axis by axis elsewhere.
+
+use dala_spec::work::{Argument, Border, Filter, Fragment, Stencil, Weigh};
+use dala_spec::{
+    DType, Data, DeviceFacts, Expr, Lowering, ParamKind, ParamSpec, Place, Signature, SpecError, Task, TensorType,
+    param,
+};
+
+use super::{hand_on, load_float, map};
+use crate::Reference;
+use crate::launch::stencil_fits;
+
+/// The names under which a store expression finds what the filters give; `x` is the element itself.
+pub(crate) const VALUES: [&str; 2] = ["f0", "f1"];
+
+/// Filters every channel of the first input, and stores what `store` makes of `f0`, `f1` and `x`.
+pub(crate) fn filtered(
+    call: &Signature,
+    facts: &DeviceFacts,
+    border: Border,
+    filters: Vec<Filter>,
+    store: &Expr,
+) -> Result<Lowering, SpecError> {
+    let (input, mut lowering) = (&call.inputs[0], Lowering::new());
+    let Some(image) = input.shape.image() else { return Ok(lowering) };
+    let radius = filters.iter().map(|filter| filter.down.len() / 2).max().unwrap_or(0);
+    let taps = 2 * radius + 1;
+    if stencil_fits(image.height, image.width, image.channels, radius, facts) {
+        let values = filters.iter().zip(VALUES).enumerate();
+        let mut arguments: Vec<Argument> =
+            values.map(|(number, (_, name))| Argument::value(name, number, DType::F32)).collect();
+        arguments.push(Argument::own("x", 0, input.dtype));
+        let stencil = Stencil {
+            height: image.height,
+            width: image.width,
+            channels: image.channels,
+            border,
+            radius,
+            filters,
+            load: load_float(0, input.dtype, call)?,
+            store: Fragment::build(store, &arguments, call.output.dtype, &call.params)?,
+        };
+        lowering.step(Task::Stencil(stencil), [Place::Input(0)], Place::Output);
+        return Ok(lowering);
+    }
+    let float = TensorType::new(DType::F32, input.shape.clone());
+    let mut results = Vec::new();
+    for filter in filters {
+        let between = lowering.transient(float.clone());
+        let result = lowering.transient(float.clone());
+        let down = Weigh {
+            outer: 1,
+            from: image.height,
+            to: image.height,
+            inner: image.width * image.channels,
+            taps,
+            load: load_float(2, input.dtype, call)?,
+            store: hand_on(DType::F32, DType::F32, call)?,
+        };
+        let across = Weigh {
+            outer: image.height,
+            from: image.width,
+            to: image.width,
+            inner: image.channels,
+            load: load_float(2, DType::F32, call)?,
+            ..down.clone()
+        };
+        let tables = table(&mut lowering, border, image.height, &filter.down);
+        lowering.step(Task::Weigh(down), [tables.0, tables.1, Place::Input(0)], between);
+        let tables = table(&mut lowering, border, image.width, &filter.across);
+        lowering.step(Task::Weigh(across), [tables.0, tables.1, between], result);
+        results.push(result);
+    }
+    let mut named: Vec<(&str, TensorType)> =
+        results.iter().zip(VALUES).map(|(_, name)| (name, float.clone())).collect();
+    named.push(("x", input.clone()));
+    results.push(Place::Input(0));
+    lowering.step(map(store, &named, call.output.clone(), call)?, results, Place::Output);
+    Ok(lowering)
+}
+
+/// The positions and weights of a filter along an axis of `len` places.
+fn table(lowering: &mut Lowering, border: Border, len: usize, weights: &[f32]) -> (Place, Place) {
+    let radius = (weights.len() / 2) as i64;
+    let (mut places, mut table) = (Vec::new(), Vec::new());
+    for at in 0..len as i64 {
+        for (tap, weight) in weights.iter().enumerate() {
+            let place = border.place(at + tap as i64 - radius, len);
+            places.push(place.unwrap_or(0) as i32);
+            table.push(if place.is_some() { *weight } else { 0.0 });
+        }
+    }
+    (lowering.constant(Data::S32(places)), lowering.constant(Data::F32(table)))
+}
+
+/// The param that says what lies outside a picture.
+pub(crate) fn border_param() -> ParamSpec {
+    param("border", ParamKind::words(Border::WORDS)).default("clamp").summary("what lies outside the picture")
+}
+
+/// The plain definition: every output element is what `f` makes of the element itself and of what the filters give there.
+pub(crate) fn reference(call: &Reference, filters: &[Filter], f: impl Fn(f64, &[f64]) -> f64) -> Data {
+    let Some(image) = call.signature.output.shape.image() else { return call.numbers(|_| 0.0) };
+    let border = Border::from_word(call.params().word("border"));
+    let filtered = |filter: &Filter, index: usize| {
+        let (channel, pixel) = (index % image.channels, index / image.channels);
+        let (y, x) = ((pixel / image.width) as i64, (pixel % image.width) as i64);
+        let radius = (filter.down.len() / 2) as i64;
+        let mut sum = 0.0;
+        for (row, down) in filter.down.iter().enumerate() {
+            for (column, across) in filter.across.iter().enumerate() {
+                let y = border.place(y + row as i64 - radius, image.height);
+                let x = border.place(x + column as i64 - radius, image.width);
+                if let (Some(y), Some(x)) = (y, x) {
+                    let value = call.float(0, (y * image.width + x) * image.channels + channel);
+                    sum += f64::from(*down) * f64::from(*across) * value;
+                }
+            }
+        }
+        sum
+    };
+    call.numbers(|index| {
+        let values: Vec<f64> = filters.iter().map(|filter| filtered(filter, index)).collect();
+        f(call.float(0, index), &values)
+    })
+}

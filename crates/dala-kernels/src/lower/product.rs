@@ -1,0 +1,91 @@
+//! Matrix products: the second operand is packed, then multiplied.
+
+use dala_spec::work::{Argument, Fragment, Matmul, Pack, Tile};
+use dala_spec::{DeviceFacts, Expr, Lowering, Place, Signature, SpecError, Task, TensorType};
+
+use super::map;
+
+/// The sizes of a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Product {
+    pub(crate) batch: usize,
+    pub(crate) m: usize,
+    pub(crate) k: usize,
+    pub(crate) n: usize,
+    pub(crate) a_batched: bool,
+    pub(crate) b_batched: bool,
+    pub(crate) a_transposed: bool,
+    pub(crate) b_transposed: bool,
+}
+
+/// What is made of each sum.
+pub(crate) struct Epilogue {
+    /// The expression, of `sum` and of the columns' names.
+    pub(crate) expr: Expr,
+    /// Inputs with one element for each column of the result: name and number.
+    pub(crate) columns: Vec<(&'static str, usize)>,
+}
+
+impl Product {
+    /// The product of inputs 0 and 1 of a call, stored to its output by the epilogue.
+    pub(crate) fn lower(
+        self,
+        call: &Signature,
+        facts: &DeviceFacts,
+        epilogue: &Epilogue,
+    ) -> Result<Lowering, SpecError> {
+        let (mut lowering, dtype) = (Lowering::new(), call.inputs[0].dtype);
+        let tile = Tile::choose(facts, dtype, self.m);
+        let b_batch = if self.b_batched { self.batch } else { 1 };
+        let pack = Pack { batch: b_batch, k: self.k, n: self.n, transposed: self.b_transposed, dtype, tile };
+        let size = b_batch * pack.panels() * self.k * tile.columns();
+        let packed = lowering.transient(TensorType::new(dtype, [size]));
+        if size > 0 {
+            lowering.step(Task::Pack(pack), [Place::Input(1)], packed);
+        }
+        // Whole vectors are stored: rows that end elsewhere are cut to their length by a launch of their own.
+        let padded = self.n.next_multiple_of(tile.lanes);
+        let whole = padded == self.n;
+        let mut arguments = vec![Argument::value("sum", 0, dtype)];
+        let mut reads = vec![Place::Input(0), packed];
+        if whole {
+            for (name, input) in &epilogue.columns {
+                arguments.push(Argument::column(name, reads.len(), &call.inputs[*input]));
+                reads.push(Place::Input(*input));
+            }
+        }
+        let sum = Expr::input("sum");
+        let matmul = Matmul {
+            batch: self.batch,
+            m: self.m,
+            k: self.k,
+            n: padded,
+            a_batched: self.a_batched,
+            b_batched: self.b_batched,
+            a_transposed: self.a_transposed,
+            dtype,
+            tile,
+            store: Fragment::build(if whole { &epilogue.expr } else { &sum }, &arguments, dtype, &call.params)?,
+        };
+        if whole {
+            lowering.step(Task::Matmul(matmul), reads, Place::Output);
+            return Ok(lowering);
+        }
+        let rows = self.batch * self.m;
+        let sums = lowering.transient(TensorType::new(dtype, [rows, padded]));
+        lowering.step(Task::Matmul(matmul), reads, sums);
+        let mut named = vec![("sums", TensorType::new(dtype, [rows, padded]))];
+        let mut reads = vec![sums];
+        let at = Expr::coord(0) * Expr::size(padded) + Expr::coord(1);
+        let mut values = vec![("sum", Expr::input("sums").gather(at))];
+        for (name, input) in &epilogue.columns {
+            named.push((name, call.inputs[*input].clone()));
+            reads.push(Place::Input(*input));
+            values.push((name, Expr::input(*name).gather(Expr::coord(1))));
+        }
+        let expr = epilogue.expr.with_inputs(&values);
+        let output = TensorType::new(dtype, [rows, self.n]);
+        lowering.step(map(&expr, &named, output, call)?, reads, Place::Output);
+        Ok(lowering)
+    }
+}

@@ -1,0 +1,219 @@
+//! Reductions over any axes: lines are folded one group of neighbouring axes at a time.
+
+use dala_spec::work::{Argument, Finish, Fold, FoldOp, Fragment, Phase};
+use dala_spec::{
+    Class, DType, DTypes, Data, DeviceFacts, Expr, KernelSpec, Lowering, OutputDType, ParamKind, Place, Scalar, Shape,
+    ShapeCall, ShapeProblem, Signature, SpecError, Support, Task, TensorType, param,
+};
+
+use super::{map, view::View};
+use crate::Reference;
+use crate::launch::fold_width;
+
+/// The spec of a kernel that reduces the axes of its param `axes`.
+pub(crate) fn spec(
+    name: &str,
+    summary: &str,
+    dtypes: DTypes,
+    output: OutputDType,
+    shape: fn(&ShapeCall) -> Result<Shape, ShapeProblem>,
+) -> KernelSpec {
+    KernelSpec::new(name, Class::Reduction)
+        .summary(summary)
+        .input("x", dtypes)
+        .computed("the input's without the reduced axes", output, shape)
+        .param(
+            param("axes", ParamKind::IntList)
+                .default(Vec::<i64>::new())
+                .summary("the axes that are reduced, counted from the end if negative; all if empty"),
+        )
+        .param(param("keep_dims", ParamKind::Bool).default(false).summary("whether reduced axes stay, with size 1"))
+}
+
+/// The axes that a call of such a kernel reduces.
+pub(crate) fn axes(call: &Signature) -> Vec<usize> {
+    let rank = call.inputs[0].shape.rank();
+    super::shapes::axes("axes", call.params.ints("axes"), rank).unwrap_or_default()
+}
+
+/// What a plain fold of each line gives, for references: `f` gets the values of a line in order.
+pub(crate) fn reference(call: &Reference, f: impl Fn(&[Scalar]) -> Scalar) -> Data {
+    let lines = call.lines(&axes(call.signature));
+    let value = |at: &usize| call.inputs[0].get(*at).unwrap_or(Scalar::U8(0));
+    let fold = |line: &Vec<usize>| f(&line.iter().map(value).collect::<Vec<_>>());
+    Data::collect(call.dtype(), lines.iter().map(fold))
+}
+
+/// The type in which elements of `dtype` are compared.
+pub(crate) fn register_type(dtype: DType) -> DType {
+    if dtype == DType::U8 { DType::S32 } else { dtype }
+}
+
+/// What is folded, and how.
+pub(crate) struct Reduction {
+    /// How values become one.
+    pub(crate) how: FoldOp,
+    /// The type they have then.
+    pub(crate) dtype: DType,
+    /// What is made of the result `r`.
+    pub(crate) finish: Expr,
+}
+
+/// Lines shorter than this are never cut.
+const SHORTEST_PIECE: usize = 4096;
+
+/// Folds the input over `axes` and stores what the finish makes of each result.
+pub(crate) fn reduced(
+    call: &Signature,
+    facts: &DeviceFacts,
+    axes: &[usize],
+    reduction: &Reduction,
+) -> Result<Lowering, SpecError> {
+    let mut lowering = Lowering::new();
+    let input = &call.inputs[0];
+    let mut groups = groups(input.shape.dims(), axes);
+    let mut source = (Place::Input(0), input.dtype);
+    let folded = groups.iter().filter(|group| group.1).count();
+    if reduction.how.is_position() && folded > 1 {
+        // One position over several axes: they are brought together first.
+        let kept = (0..input.shape.rank()).filter(|axis| !axes.contains(axis));
+        let order: Vec<usize> = kept.chain(axes.iter().copied()).collect();
+        let (view, shape) = View::permuted(input.shape.dims(), &order);
+        let together = lowering.transient(TensorType::new(input.dtype, shape));
+        lowering.step(view.task(input.dtype, input.shape.len(), call)?, [source.0], together);
+        source.0 = together;
+        let size = |wanted: bool| groups.iter().filter(|group| group.1 == wanted).map(|group| group.0).product();
+        groups = vec![(size(false), false), (size(true), true)];
+    }
+    if folded == 0 {
+        groups.push((1, true));
+    }
+    let position_type = if reduction.how.is_position() { DType::S32 } else { reduction.dtype };
+    while let Some(at) = groups.iter().rposition(|group| group.1) {
+        let outer = groups[..at].iter().map(|group| group.0).product();
+        let inner = groups[at + 1..].iter().map(|group| group.0).product();
+        let length = groups[at].0;
+        groups.remove(at);
+        let last = !groups.iter().any(|group| group.1);
+        let finish = if last { Some(&reduction.finish) } else { None };
+        let writes = match last {
+            true => Place::Output,
+            false => lowering.transient(TensorType::new(reduction.dtype, [outer * inner])),
+        };
+        let line = Line { outer, length, inner };
+        fold(&mut lowering, call, facts, source, writes, line, reduction, finish)?;
+        source = (writes, position_type);
+    }
+    Ok(lowering)
+}
+
+/// Folds a transient of the reduction's own type, and writes the output.
+pub(crate) fn summed(
+    lowering: &mut Lowering,
+    call: &Signature,
+    facts: &DeviceFacts,
+    source: Place,
+    line: Line,
+    reduction: &Reduction,
+) -> Result<(), SpecError> {
+    let source = (source, reduction.dtype);
+    fold(lowering, call, facts, source, Place::Output, line, reduction, Some(&reduction.finish))
+}
+
+/// The sizes of a fold.
+#[derive(Clone, Copy)]
+pub(crate) struct Line {
+    pub(crate) outer: usize,
+    pub(crate) length: usize,
+    pub(crate) inner: usize,
+}
+
+impl Line {
+    /// The lines along one axis.
+    pub(crate) fn along(dims: &[usize], axis: usize) -> Line {
+        Line { outer: dims[..axis].iter().product(), length: dims[axis], inner: dims[axis + 1..].iter().product() }
+    }
+
+    /// A fold of whole lines.
+    pub(crate) fn fold(self, phases: Vec<Phase>, finish: Finish) -> Fold {
+        Fold { outer: self.outer, length: self.length, inner: self.inner, piece: self.length.max(1), phases, finish }
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "one step of `reduced`")]
+fn fold(
+    lowering: &mut Lowering,
+    call: &Signature,
+    facts: &DeviceFacts,
+    source: (Place, DType),
+    writes: Place,
+    line: Line,
+    reduction: &Reduction,
+    finish: Option<&Expr>,
+) -> Result<(), SpecError> {
+    let Reduction { how, dtype, .. } = *reduction;
+    let value = Expr::input("x").cast(dtype);
+    let load = Fragment::build(&value, &[Argument::own("x", 0, source.1)], dtype, &call.params)?;
+    let result_type = if how.is_position() { DType::S32 } else { dtype };
+    let plain = Expr::input("r");
+    let once = |expr: &Expr, to: DType| -> Result<Finish, SpecError> {
+        let argument = Argument::value("r", 0, result_type);
+        Ok(Finish::Once(Fragment::build(expr, &[argument], to, &call.params)?))
+    };
+    let phases = vec![Phase { how, of: load }];
+    // Enough lines for every unit to have one, by cutting long ones.
+    let wanted = if facts.cpu { 4 * facts.units_per_cube as usize } else { 256 };
+    let whole = line.fold(phases.clone(), once(&plain, dtype)?);
+    let lines = line.outer * (line.inner / fold_width(&whole, facts).min(line.inner.max(1))).max(1);
+    if !how.is_position() && lines < wanted && line.length >= 2 * SHORTEST_PIECE {
+        let piece = line.length.div_ceil(wanted).max(SHORTEST_PIECE).next_multiple_of(64);
+        let cut = Fold { piece, ..whole };
+        let pieces = cut.pieces();
+        let between = lowering.transient(TensorType::new(dtype, [line.outer * pieces * line.inner]));
+        lowering.step(Task::Fold(cut), [source.0], between);
+        let rest = Line { length: pieces, ..line };
+        return fold(lowering, call, facts, (between, dtype), writes, rest, reduction, finish);
+    }
+    let output = match finish {
+        Some(_) => call.output.dtype,
+        None => dtype,
+    };
+    let expr = finish.unwrap_or(&plain);
+    let narrow = line.inner == 1 || fold_width(&whole, facts) < 4;
+    if output == DType::U8 && facts.u8 == Support::Packed && narrow {
+        // Single bytes cannot be written there: as numbers first, then four at a time.
+        let shape = Shape::new([line.outer * line.inner]);
+        let numbers = lowering.transient(TensorType::new(DType::S32, shape.clone()));
+        lowering.step(Task::Fold(line.fold(phases, once(expr, DType::S32)?)), [source.0], numbers);
+        let named = [("r", TensorType::new(DType::S32, shape.clone()))];
+        lowering.step(map(&plain, &named, TensorType::new(DType::U8, shape), call)?, [numbers], writes);
+        return Ok(());
+    }
+    lowering.step(Task::Fold(line.fold(phases, once(expr, output)?)), [source.0], writes);
+    Ok(())
+}
+
+/// Neighbouring axes that are all kept or all folded, as one: its size, and whether it is folded.
+fn groups(dims: &[usize], axes: &[usize]) -> Vec<(usize, bool)> {
+    let mut groups: Vec<(usize, bool)> = Vec::new();
+    for (axis, size) in dims.iter().enumerate() {
+        let folded = axes.contains(&axis);
+        match groups.last_mut() {
+            Some(last) if last.1 == folded => last.0 *= size,
+            _ => groups.push((*size, folded)),
+        }
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbouring_axes_are_one_group() {
+        assert_eq!(groups(&[2, 3, 4, 5], &[1, 2]), [(2, false), (12, true), (5, false)]);
+        assert_eq!(groups(&[2, 3, 4], &[0, 2]), [(2, true), (3, false), (4, true)]);
+        assert_eq!(groups(&[], &[]), []);
+    }
+}

@@ -1,0 +1,82 @@
+//! Shape rules that several kernels share.
+
+use dala_spec::{ImageShape, Shape, ShapeCall, ShapeProblem};
+
+const IMAGE: &str = "{height, width} or {height, width, channels} with 1, 3 or 4 channels";
+
+/// Input `index` as a picture.
+pub(crate) fn image(call: &ShapeCall, index: usize) -> Result<ImageShape, ShapeProblem> {
+    call.inputs[index].shape.image().ok_or(ShapeProblem::Input(index, IMAGE.to_owned()))
+}
+
+/// The output's shape as the caller chose it.
+pub(crate) fn chosen<'a>(call: &ShapeCall<'a>) -> Result<&'a Shape, ShapeProblem> {
+    call.output.ok_or(ShapeProblem::Output("given".to_owned()))
+}
+
+/// A picture of the input's own shape.
+pub(crate) fn same_image(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
+    image(call, 0)?;
+    Ok(call.inputs[0].shape.clone())
+}
+
+/// A picture of another size with the input's channels.
+pub(crate) fn other_size(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
+    let (from, output) = (image(call, 0)?, chosen(call)?);
+    let expected = || {
+        ShapeProblem::Output(match call.inputs[0].shape.rank() {
+            2 => "{height, width}".to_owned(),
+            _ => format!("{{height, width, {}}}", from.channels),
+        })
+    };
+    let to = output.image().ok_or_else(expected)?;
+    match to.channels == from.channels && output.rank() == call.inputs[0].shape.rank() {
+        true => Ok(output.clone()),
+        false => Err(expected()),
+    }
+}
+
+/// An axis that may be counted from the end.
+pub(crate) fn axis(name: &'static str, axis: i64, rank: usize) -> Result<usize, ShapeProblem> {
+    let own = if axis < 0 { axis + rank as i64 } else { axis };
+    let outside = || ShapeProblem::Param(name, -(rank as f64), rank as f64 - 1.0);
+    usize::try_from(own).ok().filter(|axis| *axis < rank).ok_or_else(outside)
+}
+
+/// The axes of a list, in order; all of them if it is empty.
+pub(crate) fn axes(name: &'static str, list: &[i64], rank: usize) -> Result<Vec<usize>, ShapeProblem> {
+    if list.is_empty() {
+        return Ok((0..rank).collect());
+    }
+    let mut axes = list.iter().map(|own| axis(name, *own, rank)).collect::<Result<Vec<_>, _>>()?;
+    axes.sort_unstable();
+    axes.dedup();
+    Ok(axes)
+}
+
+/// The input without the axes of the param `axes`; with `keep_dims`, they stay with size 1.
+pub(crate) fn without_axes(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
+    let dims = call.inputs[0].shape.dims();
+    let axes = axes("axes", call.params.ints("axes"), dims.len())?;
+    let keep = call.params.flag("keep_dims");
+    let kept = dims.iter().enumerate().filter_map(|(axis, size)| match axes.contains(&axis) {
+        false => Some(*size),
+        true => keep.then_some(1),
+    });
+    Ok(Shape::new(kept.collect::<Vec<_>>()))
+}
+
+/// As [`without_axes`], for what needs at least one element to choose from.
+pub(crate) fn without_full_axes(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
+    let shape = without_axes(call)?;
+    match call.inputs[0].shape.is_empty() && !shape.is_empty() {
+        true => Err(ShapeProblem::Input(0, "at least one element along every reduced axis".to_owned())),
+        false => Ok(shape),
+    }
+}
+
+/// The input's own shape, which must have the axis of the param `axis`.
+pub(crate) fn with_axis(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
+    axis("axis", call.params.int("axis"), call.inputs[0].shape.rank())?;
+    Ok(call.inputs[0].shape.clone())
+}

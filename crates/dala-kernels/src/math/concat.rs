@@ -1,0 +1,125 @@
+//! Buffers one after the other along an axis. All other axes are equal.
+
+use dala_spec::expr::CompareOp;
+use dala_spec::{
+    Class, DType, Data, DeviceFacts, Expr, KernelSpec, Lowering, NUMBERS, OutputDType, ParamKind, Place, Shape,
+    ShapeCall, ShapeProblem, Signature, SpecError, Task, TensorType, param,
+};
+
+use crate::lower::{map, shapes};
+use crate::{Kernel, Reference};
+
+/// The most buffers in one call.
+const MOST: usize = 8;
+
+/// The kernel.
+pub fn kernel() -> Kernel {
+    let spec = KernelSpec::new("concat", Class::View)
+        .summary("Buffers one after the other along an axis")
+        .input("x", NUMBERS)
+        .repeat_last(MOST)
+        .computed("the inputs', with their sizes along the axis summed", OutputDType::Inputs, shape)
+        .param(param("axis", ParamKind::Int).default(0).summary("the axis, counted from the end if negative"));
+    Kernel::lowered(spec, lower)
+        .example(&[&[3, 4], &[3, 2]], &[3, 6])
+        .example_params(|| [("axis", 1)].into())
+        .reference(reference)
+}
+
+fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
+    let mut dims = call.inputs[0].shape.dims().to_vec();
+    let axis = shapes::axis("axis", call.params.int("axis"), dims.len())?;
+    for (index, input) in call.inputs.iter().enumerate().skip(1) {
+        let own = input.shape.dims();
+        let fits = own.len() == dims.len() && (0..dims.len()).all(|other| other == axis || own[other] == dims[other]);
+        if !fits {
+            let wanted = format!("{}, but for axis {axis}", call.inputs[0].shape);
+            return Err(ShapeProblem::Input(index, wanted));
+        }
+        dims[axis] += own[axis];
+    }
+    Ok(Shape::new(dims))
+}
+
+/// How many elements of each input lie together, between those of the others.
+fn runs(call: &Signature) -> Vec<usize> {
+    let rank = call.output.shape.rank();
+    let axis = shapes::axis("axis", call.params.int("axis"), rank).unwrap_or_default();
+    call.inputs.iter().map(|input| input.shape.dims()[axis..].iter().product()).collect()
+}
+
+fn lower(call: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
+    let (mut lowering, dtype) = (Lowering::new(), call.output.dtype);
+    // Inputs without elements take no part.
+    let used: Vec<usize> = (0..call.inputs.len()).filter(|index| !call.inputs[*index].shape.is_empty()).collect();
+    let runs = runs(call);
+    // Bits are moved, whatever they mean: as words where runs allow it.
+    let bytes = used.iter().map(|index| runs[*index] * dtype.size());
+    let word = if bytes.clone().all(|bytes| bytes.is_multiple_of(4)) { DType::U32 } else { DType::U8 };
+    let mut parts: Vec<(Place, usize)> =
+        used.iter().map(|index| Place::Input(*index)).zip(bytes.map(|bytes| bytes / word.size())).collect();
+    let together: usize = parts.iter().map(|(_, run)| run).sum();
+    if together == 0 {
+        return Ok(lowering);
+    }
+    let blocks = call.output.shape.len() * dtype.size() / word.size() / together;
+    // Where a device binds fewer buffers, the first ones are joined first.
+    let bound = (facts.max_bindings - 1).min(MOST);
+    while parts.len() > bound {
+        let rest = parts.split_off(bound);
+        let run = parts.iter().map(|(_, run)| run).sum();
+        let joined = lowering.transient(TensorType::new(word, [blocks, run]));
+        join(&mut lowering, call, word, blocks, &parts, joined)?;
+        parts = std::iter::once((joined, run)).chain(rest).collect();
+    }
+    join(&mut lowering, call, word, blocks, &parts, Place::Output)?;
+    Ok(lowering)
+}
+
+/// Joins runs of words: in each block, one of each part.
+fn join(
+    lowering: &mut Lowering,
+    call: &Signature,
+    word: DType,
+    blocks: usize,
+    parts: &[(Place, usize)],
+    writes: Place,
+) -> Result<(), SpecError> {
+    const NAMES: [&str; MOST] = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let (row, column) = (Expr::coord(0), Expr::coord(1));
+    let together: usize = parts.iter().map(|(_, run)| run).sum();
+    let mut end = together;
+    let mut expr: Option<Expr> = None;
+    for (name, (_, run)) in NAMES.iter().zip(parts).rev() {
+        let start = end - run;
+        let at = row.clone() * Expr::size(*run) + (column.clone() - Expr::size(start));
+        let own = Expr::input(*name).gather(at);
+        expr = Some(match expr {
+            None => own,
+            Some(later) => Expr::select(column.clone().compare(CompareOp::Lt, Expr::size(end)), own, later),
+        });
+        end = start;
+    }
+    let Some(expr) = expr else { return Ok(()) };
+    let named = NAMES.iter().zip(parts).map(|(name, (_, run))| (*name, TensorType::new(word, [(blocks * run).max(2)])));
+    let mut task = map(&expr, &named.collect::<Vec<_>>(), TensorType::new(word, [blocks, together]), call)?;
+    if let Task::Map(map) = &mut task {
+        map.lens = parts.iter().map(|(_, run)| blocks * run).collect();
+    }
+    lowering.step(task, parts.iter().map(|(place, _)| *place).collect::<Vec<_>>(), writes);
+    Ok(())
+}
+
+fn reference(call: &Reference) -> Data {
+    let runs = runs(call.signature);
+    let together: usize = runs.iter().sum();
+    call.moved(|index| {
+        let (block, mut at) = (index / together, index % together);
+        let mut input = 0;
+        while at >= runs[input] {
+            at -= runs[input];
+            input += 1;
+        }
+        (input, block * runs[input] + at)
+    })
+}

@@ -1,0 +1,43 @@
+//! Mean over axes, computed in the output's float type. The mean of nothing is NaN.
+
+use dala_spec::work::FoldOp;
+use dala_spec::{
+    DType, Data, DeviceFacts, Expr, FLOATS, Lowering, NUMBERS, OutputDType, Params, Scalar, Signature, SpecError,
+    Tolerance,
+};
+
+use crate::lower::reduce::{Reduction, axes, reduced, reference as fold_lines, spec};
+use crate::lower::shapes::without_axes;
+use crate::{Kernel, Reference};
+
+/// The kernel.
+pub fn kernel() -> Kernel {
+    let spec = spec("reduce_mean", "Mean over axes", NUMBERS, OutputDType::OneOf(FLOATS), without_axes)
+        .tolerance(Tolerance::Close { epsilons: 64.0, absolute_epsilons: 64.0 });
+    Kernel::lowered(spec, lower)
+        .example(&[&[5, 12]], &[5])
+        .example_params(|| Params::new().with("axes", 1))
+        .example_dtype(DType::F32)
+        .reference(reference)
+}
+
+fn lower(call: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
+    let reduction = Reduction {
+        how: FoldOp::Sum,
+        dtype: call.output.dtype,
+        finish: Expr::input("r") / Expr::number(count(call)).cast(call.output.dtype),
+    };
+    reduced(call, facts, &axes(call), &reduction)
+}
+
+/// How many elements each mean is of.
+fn count(call: &Signature) -> f64 {
+    axes(call).iter().map(|axis| call.inputs[0].shape.dims()[*axis] as f64).product()
+}
+
+fn reference(call: &Reference) -> Data {
+    fold_lines(call, |line| {
+        let sum: f64 = line.iter().map(|value| value.as_f64()).sum();
+        Scalar::from_f64(call.dtype(), sum / line.len() as f64)
+    })
+}

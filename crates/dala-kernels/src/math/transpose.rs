@@ -1,0 +1,65 @@
+//! The axes in another order: axis `i` of the output is axis `axes[i]` of the input; reversed if nothing is said.
+
+use dala_spec::{
+    Class, Data, DeviceFacts, KernelSpec, Lowering, NUMBERS, OutputDType, ParamKind, Place, Shape, ShapeCall,
+    ShapeProblem, Signature, SpecError, param,
+};
+
+use crate::lower::shapes;
+use crate::lower::view::{View, strides};
+use crate::{Kernel, Reference};
+
+/// The kernel.
+pub fn kernel() -> Kernel {
+    let spec = KernelSpec::new("transpose", Class::View)
+        .summary("The axes in another order")
+        .input("x", NUMBERS)
+        .computed("the input's axes in the new order", OutputDType::Inputs, shape)
+        .param(
+            param("axes", ParamKind::IntList)
+                .default(Vec::<i64>::new())
+                .summary("the input's axis for each of the output's; reversed if empty"),
+        );
+    Kernel::lowered(spec, lower).example(&[&[3, 4]], &[4, 3]).reference(reference)
+}
+
+fn order(list: &[i64], rank: usize) -> Result<Vec<usize>, ShapeProblem> {
+    if list.is_empty() {
+        return Ok((0..rank).rev().collect());
+    }
+    let order = list.iter().map(|axis| shapes::axis("axes", *axis, rank)).collect::<Result<Vec<_>, _>>()?;
+    let mut sorted = order.clone();
+    sorted.sort_unstable();
+    match sorted.into_iter().eq(0..rank) {
+        true => Ok(order),
+        false => Err(ShapeProblem::Param("axes", 0.0, rank as f64 - 1.0)),
+    }
+}
+
+fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
+    let dims = call.inputs[0].shape.dims();
+    let order = order(call.params.ints("axes"), dims.len())?;
+    Ok(Shape::new(order.iter().map(|axis| dims[*axis]).collect::<Vec<_>>()))
+}
+
+fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
+    let (input, mut lowering) = (&call.inputs[0], Lowering::new());
+    let order = order(call.params.ints("axes"), input.shape.rank()).unwrap_or_default();
+    let (view, _) = View::permuted(input.shape.dims(), &order);
+    lowering.step(view.task(input.dtype, input.shape.len(), call)?, [Place::Input(0)], Place::Output);
+    Ok(lowering)
+}
+
+fn reference(call: &Reference) -> Data {
+    let dims = call.signature.inputs[0].shape.dims();
+    let order = order(call.params().ints("axes"), dims.len()).unwrap_or_default();
+    let own = strides(dims);
+    call.moved(|index| {
+        let (mut rest, mut at) = (index, 0);
+        for axis in order.iter().rev() {
+            at += rest % dims[*axis] * own[*axis] as usize;
+            rest /= dims[*axis];
+        }
+        (0, at)
+    })
+}

@@ -1,0 +1,101 @@
+//! Weighted sums over neighbourhoods of a picture.
+
+use super::Fragment;
+
+/// What lies outside a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Border {
+    /// The nearest pixel.
+    Clamp,
+    /// The picture mirrored, its edge not repeated.
+    Reflect,
+    /// The picture again.
+    Wrap,
+    /// Zeros.
+    Zero,
+}
+
+impl Border {
+    /// The words of a `border` param.
+    pub const WORDS: &'static [&'static str] = &["clamp", "reflect", "wrap", "zero"];
+
+    /// The border of that name; clamped if there is none.
+    pub fn from_word(word: &str) -> Border {
+        match word {
+            "reflect" => Border::Reflect,
+            "wrap" => Border::Wrap,
+            "zero" => Border::Zero,
+            _ => Border::Clamp,
+        }
+    }
+
+    /// Where position `at` of an axis of `len` places is found; none if it counts as zero.
+    pub fn place(self, at: i64, len: usize) -> Option<usize> {
+        let size = len as i64;
+        let inside = match self {
+            _ if (0..size).contains(&at) => at,
+            Border::Zero => return None,
+            Border::Clamp => at.clamp(0, size - 1),
+            Border::Wrap => at.rem_euclid(size),
+            Border::Reflect if size == 1 => 0,
+            Border::Reflect => {
+                let period = 2 * (size - 1);
+                let at = at.rem_euclid(period);
+                at.min(period - at)
+            }
+        };
+        Some(inside as usize)
+    }
+}
+
+/// A separable filter: weights of `2 * radius + 1` rows and as many columns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Filter {
+    /// The weights of the rows, from top to bottom.
+    pub down: Vec<f32>,
+    /// The weights of the columns, from left to right.
+    pub across: Vec<f32>,
+}
+
+/// Small separable filters of a picture, computed in one pass. The store program gets one value for each filter.
+#[derive(Clone, Debug)]
+pub struct Stencil {
+    /// Rows.
+    pub height: usize,
+    /// Pixels in a row.
+    pub width: usize,
+    /// Elements in a pixel.
+    pub channels: usize,
+    /// What lies outside.
+    pub border: Border,
+    /// How far the filters reach.
+    pub radius: usize,
+    /// The filters.
+    pub filters: Vec<Filter>,
+    /// What each element counts as: an `f32`.
+    pub load: Fragment,
+    /// What is stored.
+    pub store: Fragment,
+}
+
+/// Weighted sums along the middle axis: from `{outer, from, inner}` to `{outer, to, inner}`.
+///
+/// The step's first read is a table of `to * taps` positions along the axis (`s32`), the second one of as many weights
+/// (`f32`). The store program gets the sum as value 0.
+#[derive(Clone, Debug)]
+pub struct Weigh {
+    /// How many blocks there are.
+    pub outer: usize,
+    /// How many places the axis has before.
+    pub from: usize,
+    /// How many places the axis has after.
+    pub to: usize,
+    /// How many elements lie side by side at one place of the axis.
+    pub inner: usize,
+    /// How many elements are summed for each result.
+    pub taps: usize,
+    /// What each element counts as: an `f32`.
+    pub load: Fragment,
+    /// What is stored.
+    pub store: Fragment,
+}

@@ -1,0 +1,184 @@
+//! What a call comes down to: a list of launches over its buffers and over scratch memory, as plain data.
+//!
+//! A kernel's lowering is a pure function of its call and the device's facts. Each [`Step`] is one launch of one
+//! [`Task`]. The arithmetic at a task's edges, what happens to elements as they are loaded and before they are stored, is
+//! given as programs ([`Fragment`]), so that neighbouring pointwise work can be fused into it.
+
+mod fold;
+mod fragment;
+mod image;
+mod matrix;
+
+pub use fold::{Finish, Fold, FoldOp, Phase};
+pub use fragment::{Argument, Fragment, Source};
+pub use image::{Border, Filter, Stencil, Weigh};
+pub use matrix::{Count, Matmul, Pack, Tile};
+
+use crate::{Data, DeviceFacts, Program, Scalar, Shape, Signature, SpecError, Support, TensorType, Unsupported};
+
+/// A buffer of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// The call's input of that number.
+    Input(usize),
+    /// The call's output.
+    Output,
+    /// Scratch memory that lives as long as the call runs.
+    Transient(usize),
+    /// Data that the plan holds, such as a table of weights.
+    Constant(usize),
+}
+
+/// A program over every element, or every pixel, of its output.
+#[derive(Clone, Debug)]
+pub struct Map {
+    /// The program.
+    pub program: Program,
+    /// The output's shape.
+    pub shape: Shape,
+    /// How many elements each input has: gathers are kept inside.
+    pub lens: Vec<usize>,
+}
+
+/// One launch.
+#[derive(Clone, Debug)]
+pub enum Task {
+    /// A program at every element.
+    Map(Map),
+    /// Lines of elements folded to one, and what is made of that.
+    Fold(Fold),
+    /// Small separable filters of a picture.
+    Stencil(Stencil),
+    /// Weighted sums along one axis, as tables say.
+    Weigh(Weigh),
+    /// A matrix laid out in panels, as [`Task::Matmul`] reads its second operand.
+    Pack(Pack),
+    /// A matrix product.
+    Matmul(Matmul),
+    /// How often each bin occurs.
+    Count(Count),
+}
+
+impl Task {
+    /// The programs it runs, in order.
+    pub fn programs(&self) -> Vec<&Program> {
+        match self {
+            Task::Map(map) => vec![&map.program],
+            Task::Fold(fold) => {
+                let (Finish::Each(finish) | Finish::Once(finish)) = &fold.finish;
+                let phases = fold.phases.iter().map(|phase| &phase.of.program);
+                phases.chain([&finish.program]).collect()
+            }
+            Task::Stencil(stencil) => vec![&stencil.load.program, &stencil.store.program],
+            Task::Weigh(weigh) => vec![&weigh.load.program, &weigh.store.program],
+            Task::Pack(_) => Vec::new(),
+            Task::Matmul(matmul) => vec![&matmul.store.program],
+            Task::Count(count) => vec![&count.bin.program],
+        }
+    }
+
+    /// The values of its programs' run-time params for a call of `kernel`, in the order of [`programs`](Task::programs).
+    ///
+    /// # Errors
+    ///
+    /// A whole number does not fit the integers it computes with.
+    pub fn param_values(&self, kernel: &str, signature: &Signature) -> Result<Vec<Scalar>, SpecError> {
+        let mut values = Vec::new();
+        for program in self.programs() {
+            values.extend(program.param_values(kernel, signature)?);
+        }
+        Ok(values)
+    }
+
+    /// How a device with these facts would run it.
+    ///
+    /// # Errors
+    ///
+    /// The first thing the device does not support.
+    pub fn support(&self, facts: &DeviceFacts) -> Result<Support, Unsupported> {
+        let mut support = Support::Native;
+        for program in self.programs() {
+            let own = match self {
+                Task::Map(_) => program.support(facts)?,
+                _ => program.computes(facts)?,
+            };
+            if own == Support::Packed {
+                support = Support::Packed;
+            }
+        }
+        let dtype = match self {
+            Task::Pack(pack) => pack.dtype,
+            Task::Matmul(matmul) => matmul.dtype,
+            _ => return Ok(support),
+        };
+        match facts.support(dtype) {
+            Support::Refused => Err(Unsupported::DType { dtype, supported: facts.dtypes() }),
+            _ => Ok(support),
+        }
+    }
+}
+
+/// One launch of a call: what it does, what it reads and what it writes.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// What it does.
+    pub task: Task,
+    /// What it reads; tasks refer to these by number.
+    pub reads: Vec<Place>,
+    /// What it writes: one buffer for each output of its last program.
+    pub writes: Vec<Place>,
+}
+
+/// What a call comes down to.
+#[derive(Clone, Debug, Default)]
+pub struct Lowering {
+    /// The launches, in order.
+    pub steps: Vec<Step>,
+    /// The scratch memory they need.
+    pub transients: Vec<TensorType>,
+    /// The data they need beside the call's own.
+    pub constants: Vec<Data>,
+}
+
+impl Lowering {
+    /// Nothing yet.
+    pub fn new() -> Lowering {
+        Lowering::default()
+    }
+
+    /// Scratch memory of that type.
+    pub fn transient(&mut self, ty: TensorType) -> Place {
+        self.transients.push(ty);
+        Place::Transient(self.transients.len() - 1)
+    }
+
+    /// Data that is uploaded once, when the plan is made.
+    pub fn constant(&mut self, data: Data) -> Place {
+        self.constants.push(data);
+        Place::Constant(self.constants.len() - 1)
+    }
+
+    /// One more launch.
+    pub fn step(&mut self, task: Task, reads: impl Into<Vec<Place>>, writes: Place) {
+        self.steps.push(Step { task, reads: reads.into(), writes: vec![writes] });
+    }
+
+    /// How a device with these facts would run it.
+    ///
+    /// # Errors
+    ///
+    /// The first thing the device does not support.
+    pub fn support(&self, facts: &DeviceFacts) -> Result<Support, Unsupported> {
+        let mut support = Support::Native;
+        for step in &self.steps {
+            if step.task.support(facts)? == Support::Packed {
+                support = Support::Packed;
+            }
+            let (needed, max) = (step.reads.len() + step.writes.len(), facts.max_bindings);
+            if needed > max {
+                return Err(Unsupported::Bindings { needed, max });
+            }
+        }
+        Ok(support)
+    }
+}
