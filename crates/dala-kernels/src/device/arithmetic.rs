@@ -324,20 +324,22 @@ impl Generator<'_> {
 
     /// A value as a number from 0 to 255 in s32 lanes; a float loses its fraction.
     pub(crate) fn saturate_to_byte(&self, from: Lanes) -> Value {
-        let ty = from.ty;
-        let value = if ty.is_float() {
-            // NaN becomes 0; the rest is clamped while it is still a float, so that the conversion is cheap.
-            self.select(self.is_nan(from.value), self.number(ty, 0.0), from.value)
-        } else {
-            from.value
-        };
-        let value = if ty == Ty::U32 { value } else { self.binary(BinaryOp::Max, ty, value, self.number(ty, 0.0)) };
-        let value = self.binary(BinaryOp::Min, ty, value, self.number(ty, 255.0));
-        match ty {
-            Ty::S32 => value,
-            Ty::U32 => self.change_sign(value, Ty::S32),
-            // In range already: no guards are needed.
-            _ => cast_value(self.scope, value, self.vector(Ty::S32)),
+        let (ty, value) = (from.ty, from.value);
+        let full = self.number(ty, 255.0);
+        if !ty.is_float() {
+            let value = if ty == Ty::U32 { value } else { self.binary(BinaryOp::Max, ty, value, self.number(ty, 0.0)) };
+            let value = self.binary(BinaryOp::Min, ty, value, full);
+            return if ty == Ty::U32 {
+                self.change_sign(value, Ty::S32)
+            } else {
+                self.cast(Lanes { value, ty }, Ty::S32)
+            };
         }
+        // Clamped while it is still a float, so that the conversion is cheap. As comparisons, which NaN fails so that it
+        // becomes 0: minimum and maximum would see to NaN with instructions of their own.
+        let zero = self.number(ty, 0.0);
+        let value = self.select(self.compare(CompareOp::Gt, ty, value, zero), value, zero);
+        let value = self.select(self.compare(CompareOp::Lt, ty, value, full), value, full);
+        cast_value(self.scope, value, self.vector(Ty::S32))
     }
 }

@@ -104,14 +104,14 @@ fn affine(call: &Signature, channel: usize) -> (f64, f64) {
     }
 }
 
-fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
+fn lower(call: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
     let mut lowering = Lowering::new();
     let parts = (call.inputs[0].shape.image(), layout(&call.output.shape), tables(call));
     let (Some(image), Some((height, width, planar)), Some(tables)) = parts else { return Ok(lowering) };
     let resized = TensorType::new(DType::F32, [height, width, image.channels]);
     let between = lowering.transient(resized.clone());
     let store = store_value(&Signature { output: resized.clone(), ..call.clone() }, DType::F32)?;
-    resampled(&mut lowering, call, image, tables, store, between)?;
+    resampled(&mut lowering, call, facts, image, tables, store, between)?;
     let channel = || Expr::coord(if planar { 1 } else { 2 });
     let is = |number: i64| channel().compare(CompareOp::Eq, number);
     let choose = |values: [f64; 3]| {

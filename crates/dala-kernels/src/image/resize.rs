@@ -45,11 +45,11 @@ fn tables(call: &Signature) -> Option<(AxisTable, AxisTable)> {
     Some((table(from.height, to.height), table(from.width, to.width)))
 }
 
-fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
+fn lower(call: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
     let mut lowering = Lowering::new();
     if let (Some(image), Some(tables)) = (call.inputs[0].shape.image(), tables(call)) {
         let store = store_value(call, DType::F32)?;
-        resampled(&mut lowering, call, image, tables, store, Place::Output)?;
+        resampled(&mut lowering, call, facts, image, tables, store, Place::Output)?;
     }
     Ok(lowering)
 }

@@ -14,7 +14,7 @@ use crate::device::emit::Layout;
 use crate::device::fragment::{CompileCount, Part, Values, Whereabouts, count_compilation, fragment_store};
 
 /// How many steps along k are unrolled.
-const UNROLLED: u32 = 4;
+const UNROLLED: usize = 4;
 
 pub(super) fn pack_geometry(pack: &Pack, facts: &DeviceFacts) -> Geometry {
     Geometry::spread(pack.batch * pack.panels() * pack.k, pack.tile.lanes, facts)
@@ -175,8 +175,10 @@ pub(super) fn geometry(matmul: &Matmul, facts: &DeviceFacts) -> Geometry {
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
 struct MatmulCode {
     store: Part,
-    rows: u32,
-    vectors: u32,
+    rows: usize,
+    vectors: usize,
+    /// Whether the first operand is transposed.
+    transposed: bool,
 }
 
 pub(super) fn launch(
@@ -204,7 +206,7 @@ pub(super) fn launch(
     let Some(store) = Part::list([&matmul.store], 2).pop() else {
         return Err(LaunchRefused("a product without a program".to_owned()));
     };
-    let code = MatmulCode { store, rows: tile.rows as u32, vectors: tile.vectors as u32 };
+    let code = MatmulCode { store, rows: tile.rows, vectors: tile.vectors, transposed: matmul.a_transposed };
     let (m, k) = (matmul.m as u32, matmul.k as u32);
     let (row_stride, k_stride) = if matmul.a_transposed { (1, m) } else { (k, 1) };
     macro_rules! launch_with {
@@ -254,25 +256,30 @@ fn accumulate<E: Numeric, N: Size>(
     a: &[E],
     packed: &[Vector<E, N>],
     sums: &mut Array<Vector<E, N>>,
-    rows: &Array<u32>,
-    place: u32,
-    k_stride: u32,
-    panel_base: u32,
-    #[comptime] tile_rows: u32,
-    #[comptime] vectors: u32,
+    rows: &Array<usize>,
+    place: usize,
+    stride: usize,
+    panel_base: usize,
+    #[comptime] code: MatmulCode,
 ) {
-    let mut panel = Array::<Vector<E, N>>::new(comptime!(vectors as usize));
+    let (tile_rows, vectors) = comptime!((code.rows, code.vectors));
+    let mut panel = Array::<Vector<E, N>>::new(vectors);
     #[unroll]
     for j in 0..vectors {
-        panel[j as usize] = packed[(panel_base + place * vectors + j) as usize];
+        panel[j] = packed[panel_base + place * vectors + j];
     }
     #[unroll]
     for i in 0..tile_rows {
-        let own = Vector::new(a[(rows[i as usize] + place * k_stride) as usize]);
+        // Neighbours along k are neighbours in memory, unless the operand is transposed.
+        let mut at = rows[i] + place;
+        if comptime!(code.transposed) {
+            at = rows[i] + place * stride;
+        }
+        let own = Vector::new(a[at]);
         #[unroll]
         for j in 0..vectors {
-            let at = comptime!((i * vectors + j) as usize);
-            sums[at] = fma(own, panel[j as usize], sums[at]);
+            let sum = comptime!(i * vectors + j);
+            sums[sum] = fma(own, panel[j], sums[sum]);
         }
     }
 }
@@ -302,6 +309,7 @@ fn multiply<E: Numeric, N: Size>(
 ) {
     count_compilation(compiled);
     let (tile_rows, vectors) = comptime!((code.rows, code.vectors));
+    let (rows_u32, vectors_u32) = comptime!((code.rows as u32, code.vectors as u32));
     let first = ABSOLUTE_POS as u32 * steps;
     let end = min(first + steps, items);
     for item in first..end {
@@ -309,39 +317,42 @@ fn multiply<E: Numeric, N: Size>(
         let tile = item % row_tiles;
         let panel = (item / row_tiles) % panels;
         let block = item / row_tiles / panels;
-        let mut rows = Array::<u32>::new(comptime!(tile_rows as usize));
+        let mut rows = Array::<usize>::new(tile_rows);
         #[unroll]
         for i in 0..tile_rows {
             // Rows beyond the last one are computed from it, and not stored.
-            rows[i as usize] = block * a_block + min(tile * tile_rows + i, m - 1u32) * row_stride;
+            let row = min(tile * rows_u32 + comptime!(i as u32), m - 1u32);
+            rows[i] = (block * a_block + row * row_stride) as usize;
         }
-        let panel_base = (block * b_block * panels + panel) * k * vectors;
-        let mut sums = Array::<Vector<E, N>>::new(comptime!((tile_rows * vectors) as usize));
+        let panel_base = ((block * b_block * panels + panel) * k * vectors_u32) as usize;
+        let mut sums = Array::<Vector<E, N>>::new(comptime!(tile_rows * vectors));
         #[unroll]
         for i in 0..comptime!(tile_rows * vectors) {
-            sums[i as usize] = Vector::new(E::from_int(0));
+            sums[i] = Vector::new(E::from_int(0));
         }
-        let whole = k / UNROLLED;
+        let stride = k_stride as usize;
+        let length = k as usize;
+        let whole = length / UNROLLED;
         for group in 0..whole {
             #[unroll]
             for part in 0..UNROLLED {
                 let place = group * UNROLLED + part;
-                accumulate::<E, N>(a, packed, &mut sums, &rows, place, k_stride, panel_base, tile_rows, vectors);
+                accumulate::<E, N>(a, packed, &mut sums, &rows, place, stride, panel_base, comptime!(code.clone()));
             }
         }
-        for place in whole * UNROLLED..k {
-            accumulate::<E, N>(a, packed, &mut sums, &rows, place, k_stride, panel_base, tile_rows, vectors);
+        for place in whole * UNROLLED..length {
+            accumulate::<E, N>(a, packed, &mut sums, &rows, place, stride, panel_base, comptime!(code.clone()));
         }
         #[unroll]
         for i in 0..tile_rows {
-            let row = tile * tile_rows + i;
+            let row = tile * rows_u32 + comptime!(i as u32);
             if row < m {
                 #[unroll]
                 for j in 0..vectors {
-                    let column = panel * vectors + j;
+                    let column = panel * vectors_u32 + comptime!(j as u32);
                     if column < row_vectors {
                         let mut values = Values::new();
-                        values.push::<Vector<E, N>>(sums[comptime!((i * vectors + j) as usize)]);
+                        values.push::<Vector<E, N>>(sums[comptime!(i * vectors + j)]);
                         let position = (block * m + row) * row_vectors + column;
                         let at = Whereabouts { position: position as usize, column: column as usize, some: items };
                         fragment_store(reads, outputs, params, &values, at, comptime!(code.store.clone()), layout);

@@ -8,7 +8,7 @@ use cubecl::client::Client;
 use cubecl::prelude::*;
 use dala_spec::expr::Ty;
 use dala_spec::work::{Border, Stencil};
-use dala_spec::{DeviceFacts, Scalar};
+use dala_spec::{DType, DeviceFacts, Scalar};
 
 use super::{Bound, Geometry, LaunchRefused, dividing_width};
 use crate::device::args::{Buffers, Scalars};
@@ -27,6 +27,12 @@ struct StencilCode {
     filters: usize,
     channels: usize,
     border: Border,
+    /// Whether rows as far above as below have the same weights, so that they are added first.
+    paired: bool,
+    /// Whether elements are loaded as integers, and become floats after that.
+    integers: bool,
+    /// Whether a unit computes whole rows.
+    whole_rows: bool,
 }
 
 /// How many elements are computed at a time; none if the picture's rows do not allow it.
@@ -40,6 +46,10 @@ fn width(height: usize, row: usize, channels: usize, radius: usize, facts: &Devi
 /// Whether filters of this radius run in one pass over a picture.
 pub fn fits(height: usize, width_pixels: usize, channels: usize, radius: usize, facts: &DeviceFacts) -> bool {
     width(height, width_pixels * channels, channels, radius, facts).is_some()
+}
+
+fn is_symmetric(weights: &[f32]) -> bool {
+    weights.iter().eq(weights.iter().rev())
 }
 
 /// How many vectors of a row one unit computes.
@@ -93,6 +103,10 @@ pub(super) fn launch(
         filters: stencil.filters.len(),
         channels: stencil.channels,
         border: stencil.border,
+        // Beyond the picture zeros count for one of a pair alone.
+        paired: stencil.border != Border::Zero && stencil.filters.iter().all(|filter| is_symmetric(&filter.down)),
+        integers: stencil.load.program.outputs()[0] == DType::S32,
+        whole_rows: chunks == 1,
     };
     // SAFETY: rows and vectors are kept inside the picture, which the buffers were checked to hold.
     unsafe {
@@ -221,27 +235,61 @@ fn is_inside(y: u32, height: u32, #[comptime] tap: usize, #[comptime] radius: us
     }
 }
 
+/// A vector of elements as floats; of two rows, added, if `other` is another row.
+#[cube]
+#[expect(clippy::too_many_arguments, reason = "the arguments of a kernel")]
+fn load<N: Size>(
+    reads: &Buffers,
+    params: &Scalars,
+    row: usize,
+    other: usize,
+    q: usize,
+    some: u32,
+    #[comptime] pair: bool,
+    #[comptime] code: StencilCode,
+    #[comptime] layout: Layout,
+) -> Vector<f32, N> {
+    let nothing = Values::new();
+    let at = Whereabouts { position: row + q, column: q, some };
+    let second = Whereabouts { position: other + q, column: q, some };
+    let part = comptime!(code.load.clone());
+    if comptime!(code.integers) {
+        let mut value = fragment_value::<Vector<i32, N>>(reads, params, &nothing, at, comptime!(part.clone()), layout);
+        if comptime!(pair) {
+            value += fragment_value::<Vector<i32, N>>(reads, params, &nothing, second, comptime!(part.clone()), layout);
+        }
+        Vector::<f32, N>::cast_from(value)
+    } else {
+        let mut value = fragment_value::<Vector<f32, N>>(reads, params, &nothing, at, comptime!(part.clone()), layout);
+        if comptime!(pair) {
+            value += fragment_value::<Vector<f32, N>>(reads, params, &nothing, second, comptime!(part.clone()), layout);
+        }
+        value
+    }
+}
+
 /// The weighted sums over rows of vector `q`, one for each filter.
 #[cube]
 #[expect(clippy::too_many_arguments, reason = "the arguments of a kernel")]
 fn sum_rows<N: Size>(
     reads: &Buffers,
     params: &Scalars,
-    rows: &Array<u32>,
+    rows: &Array<usize>,
     down: &Array<f32>,
     sums: &mut Array<Vector<f32, N>>,
-    q: u32,
+    q: usize,
     some: u32,
     #[comptime] code: StencilCode,
     #[comptime] layout: Layout,
 ) {
-    let nothing = Values::new();
     let taps = comptime!(2 * code.radius + 1);
+    // Of a pair of rows, the upper one stands for both.
+    let loads = comptime!(if code.paired { code.radius + 1 } else { taps });
     #[unroll]
-    for tap in 0..taps {
-        let at = Whereabouts { position: (rows[tap] + q) as usize, column: q as usize, some };
-        let part = comptime!(code.load.clone());
-        let value = fragment_value::<Vector<f32, N>>(reads, params, &nothing, at, part, layout);
+    for tap in 0..loads {
+        let pair = comptime!(code.paired && tap < code.radius);
+        let other = rows[comptime!(taps - 1 - tap)];
+        let value = load::<N>(reads, params, rows[tap], other, q, some, pair, comptime!(code.clone()), layout);
         #[unroll]
         for filter in 0..comptime!(code.filters) {
             let weighed = value * Vector::new(down[comptime!(filter * taps + tap)]);
@@ -278,14 +326,22 @@ fn filter_rows<N: Size>(
     let first = ABSOLUTE_POS as u32 * steps;
     let end = min(first + steps, items);
     for item in first..end {
-        let y = item / chunks;
-        let begin = (item % chunks) * chunk;
-        let stop = min(begin + chunk, vectors);
-        let mut rows = Array::<u32>::new(taps);
+        let mut y = item;
+        let mut begin = 0usize;
+        let mut stop = vectors as usize;
+        if comptime!(!code.whole_rows) {
+            let part = (item % chunks) * chunk;
+            y = item / chunks;
+            begin = part as usize;
+            stop = min(part + chunk, vectors) as usize;
+        }
+        let last = vectors as usize - 1usize;
+        let own_row = (y * vectors) as usize;
+        let mut rows = Array::<usize>::new(taps);
         let mut down = Array::<f32>::new(comptime!(filters * taps));
         #[unroll]
         for tap in 0..taps {
-            rows[tap] = row_of(y, height, tap, radius, comptime!(code.border)) * vectors;
+            rows[tap] = (row_of(y, height, tap, radius, comptime!(code.border)) * vectors) as usize;
             #[unroll]
             for filter in 0..filters {
                 let own = weight(weights, comptime!(filter * 2 * taps + tap));
@@ -301,31 +357,21 @@ fn filter_rows<N: Size>(
         let mut after = Array::<Vector<f32, N>>::new(filters);
         let mut far = Array::<Vector<f32, N>>::new(filters);
         sum_rows::<N>(reads, params, &rows, &down, &mut here, begin, items, comptime!(code.clone()), layout);
-        if begin > 0u32 {
+        if begin > 0usize {
             sum_rows::<N>(
                 reads,
                 params,
                 &rows,
                 &down,
                 &mut before,
-                begin - 1u32,
+                begin - 1usize,
                 items,
                 comptime!(code.clone()),
                 layout,
             );
         } else {
             if comptime!(code.border == Border::Wrap) {
-                sum_rows::<N>(
-                    reads,
-                    params,
-                    &rows,
-                    &down,
-                    &mut far,
-                    vectors - 1u32,
-                    items,
-                    comptime!(code.clone()),
-                    layout,
-                );
+                sum_rows::<N>(reads, params, &rows, &down, &mut far, last, items, comptime!(code.clone()), layout);
             }
             #[unroll]
             for filter in 0..filters {
@@ -337,21 +383,31 @@ fn filter_rows<N: Size>(
             }
         }
         for q in begin..stop {
-            if q + 1u32 < vectors {
+            if q < last {
                 sum_rows::<N>(
                     reads,
                     params,
                     &rows,
                     &down,
                     &mut after,
-                    q + 1u32,
+                    q + 1usize,
                     items,
                     comptime!(code.clone()),
                     layout,
                 );
             } else {
                 if comptime!(code.border == Border::Wrap) {
-                    sum_rows::<N>(reads, params, &rows, &down, &mut far, 0u32, items, comptime!(code.clone()), layout);
+                    sum_rows::<N>(
+                        reads,
+                        params,
+                        &rows,
+                        &down,
+                        &mut far,
+                        0usize,
+                        items,
+                        comptime!(code.clone()),
+                        layout,
+                    );
                 }
                 #[unroll]
                 for filter in 0..filters {
@@ -375,7 +431,7 @@ fn filter_rows<N: Size>(
                 }
                 values.push::<Vector<f32, N>>(sum);
             }
-            let at = Whereabouts { position: (y * vectors + q) as usize, column: q as usize, some: items };
+            let at = Whereabouts { position: own_row + q, column: q, some: items };
             fragment_store(reads, outputs, params, &values, at, comptime!(code.store.clone()), layout);
             #[unroll]
             for filter in 0..filters {

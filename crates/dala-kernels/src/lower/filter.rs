@@ -37,7 +37,13 @@ pub(crate) fn filtered(
             border,
             radius,
             filters,
-            load: load_float(0, input.dtype, call)?,
+            load: match input.dtype {
+                // Bytes are summed as integers, exactly, before they become floats.
+                DType::U8 => {
+                    Fragment::build(&Expr::input("x"), &[Argument::own("x", 0, DType::U8)], DType::S32, &call.params)?
+                }
+                other => load_float(0, other, call)?,
+            },
             store: Fragment::build(store, &arguments, call.output.dtype, &call.params)?,
         };
         lowering.step(Task::Stencil(stencil), [Place::Input(0)], Place::Output);

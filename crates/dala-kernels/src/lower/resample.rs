@@ -1,7 +1,7 @@
 //! Pictures of another size: weighted sums along each axis.
 
-use dala_spec::work::{Fragment, Weigh};
-use dala_spec::{DType, Data, ImageShape, Lowering, Place, Signature, SpecError, Task, TensorType};
+use dala_spec::work::{Fragment, Resample, Weigh};
+use dala_spec::{DType, Data, DeviceFacts, ImageShape, Lowering, Place, Signature, SpecError, Step, Task, TensorType};
 
 use super::{hand_on, load_float};
 use crate::Reference;
@@ -115,6 +115,22 @@ impl AxisTable {
         (lowering.constant(Data::S32(self.places)), lowering.constant(Data::F32(self.weights)))
     }
 
+    /// The same as windows of `taps` neighbours that lie inside: the first of each, and their weights.
+    fn windows(&self) -> Option<(Vec<i32>, Vec<f32>)> {
+        let last = self.from.checked_sub(self.taps)?;
+        let (mut firsts, mut weights) = (Vec::new(), vec![0.0; self.to * self.taps]);
+        for at in 0..self.to {
+            // Windows at the end start earlier, with nothing for those before.
+            let first = (self.places[at * self.taps] as usize).min(last);
+            firsts.push(first as i32);
+            for (place, weight) in self.row(at).filter(|(_, weight)| *weight != 0.0) {
+                let tap = place.checked_sub(first).filter(|tap| *tap < self.taps)?;
+                weights[at * self.taps + tap] += weight as f32;
+            }
+        }
+        Some((firsts, weights))
+    }
+
     /// What place `at` is made of: positions and weights, for references.
     pub(crate) fn row(&self, at: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
         let range = at * self.taps..(at + 1) * self.taps;
@@ -152,12 +168,19 @@ pub(crate) fn reference(
 pub(crate) fn resampled(
     lowering: &mut Lowering,
     call: &Signature,
+    facts: &DeviceFacts,
     image: ImageShape,
     (down, across): (AxisTable, AxisTable),
     store: Fragment,
     writes: Place,
 ) -> Result<(), SpecError> {
     let dtype = call.inputs[0].dtype;
+    if let Some(step) = in_one_pass(lowering, call, facts, image, (&down, &across), &store)? {
+        let row = lowering
+            .transient(TensorType::new(DType::F32, [facts.units_per_cube as usize, image.width, image.channels]));
+        lowering.steps.push(Step { writes: vec![writes, row], ..step });
+        return Ok(());
+    }
     let between = lowering.transient(TensorType::new(DType::F32, [down.to, image.width, image.channels]));
     let rows = down.to;
     let step = Weigh {
@@ -183,6 +206,42 @@ pub(crate) fn resampled(
     let tables = across.constants(lowering);
     lowering.step(Task::Weigh(step), [tables.0, tables.1, between], writes);
     Ok(())
+}
+
+/// The launch that does it at once, where device and picture suit.
+fn in_one_pass(
+    lowering: &mut Lowering,
+    call: &Signature,
+    facts: &DeviceFacts,
+    image: ImageShape,
+    (down, across): (&AxisTable, &AxisTable),
+    store: &Fragment,
+) -> Result<Option<Step>, SpecError> {
+    let (from, to, taps) = ((down.from, across.from), (down.to, across.to), (down.taps, across.taps));
+    if image.channels != Resample::CHANNELS || !Resample::fits(facts, from, to, taps) {
+        return Ok(None);
+    }
+    let (Some((rows, row_weights)), Some((columns, column_weights))) = (down.windows(), across.windows()) else {
+        return Ok(None);
+    };
+    // Four columns at a time, each weight once for every channel.
+    let mut groups = Vec::with_capacity(column_weights.len() * Resample::CHANNELS);
+    for group in column_weights.chunks(taps.1 * Resample::LANES / Resample::CHANNELS) {
+        for tap in 0..taps.1 {
+            let weights = group.chunks(taps.1).map(|weights| weights[tap]);
+            groups.extend(weights.flat_map(|weight| [weight; Resample::CHANNELS]));
+        }
+    }
+    let reads = vec![
+        lowering.constant(Data::S32(rows)),
+        lowering.constant(Data::F32(row_weights)),
+        lowering.constant(Data::S32(columns)),
+        lowering.constant(Data::F32(groups)),
+        Place::Input(0),
+    ];
+    let load = load_float(4, call.inputs[0].dtype, call)?;
+    let task = Task::Resample(Resample { from, to, taps, load, store: store.clone() });
+    Ok(Some(Step { task, reads, writes: Vec::new() }))
 }
 
 #[cfg(test)]

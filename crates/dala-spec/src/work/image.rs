@@ -1,6 +1,7 @@
 //! Weighted sums over neighbourhoods of a picture.
 
 use super::Fragment;
+use crate::DeviceFacts;
 
 /// What lies outside a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -72,7 +73,7 @@ pub struct Stencil {
     pub radius: usize,
     /// The filters.
     pub filters: Vec<Filter>,
-    /// What each element counts as: an `f32`.
+    /// What each element counts as: an `f32`, or an `s32` of few bits, which is summed exactly.
     pub load: Fragment,
     /// What is stored.
     pub store: Fragment,
@@ -98,4 +99,43 @@ pub struct Weigh {
     pub load: Fragment,
     /// What is stored.
     pub store: Fragment,
+}
+
+/// A picture of four channels resampled in both directions in one pass, row by row, where a few rows fit a unit's cache.
+///
+/// The step reads the first row and the weights of each new row (`s32`, `f32`), the first column of each new column (`s32`), the
+/// weights of each group of four new columns, each repeated for the four channels (`f32`), and the picture. It writes the
+/// output, and a row of `f32` for each unit.
+#[derive(Clone, Debug)]
+pub struct Resample {
+    /// Rows and columns before.
+    pub from: (usize, usize),
+    /// Rows and columns after; columns are a multiple of four.
+    pub to: (usize, usize),
+    /// How many rows, and how many columns, are summed for each result.
+    pub taps: (usize, usize),
+    /// What each element counts as: an `f32`.
+    pub load: Fragment,
+    /// What is stored; the sum is value 0.
+    pub store: Fragment,
+}
+
+impl Resample {
+    /// Elements of a pixel.
+    pub const CHANNELS: usize = 4;
+    /// Elements computed at a time: four pixels.
+    pub const LANES: usize = 16;
+    /// The most rows or columns that are summed.
+    pub const MAX_TAPS: usize = 8;
+
+    /// Whether a device, and these sizes, suit it.
+    pub fn fits(facts: &DeviceFacts, from: (usize, usize), to: (usize, usize), taps: (usize, usize)) -> bool {
+        let whole = |columns: usize| columns > 0 && (columns * Resample::CHANNELS).is_multiple_of(Resample::LANES);
+        // Cores walk through rows; a GPU has too many units for rows of their own.
+        facts.cpu
+            && whole(from.1)
+            && whole(to.1)
+            && taps.0 <= from.0.min(Resample::MAX_TAPS)
+            && taps.1 <= from.1.min(Resample::MAX_TAPS)
+    }
 }

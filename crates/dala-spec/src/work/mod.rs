@@ -11,7 +11,7 @@ mod matrix;
 
 pub use fold::{Finish, Fold, FoldOp, Phase};
 pub use fragment::{Argument, Fragment, Source};
-pub use image::{Border, Filter, Stencil, Weigh};
+pub use image::{Border, Filter, Resample, Stencil, Weigh};
 pub use matrix::{Count, Matmul, Pack, Tile};
 
 use crate::{Data, DeviceFacts, Program, Scalar, Shape, Signature, SpecError, Support, TensorType, Unsupported};
@@ -51,6 +51,8 @@ pub enum Task {
     Stencil(Stencil),
     /// Weighted sums along one axis, as tables say.
     Weigh(Weigh),
+    /// A picture of another size, in one pass.
+    Resample(Resample),
     /// A matrix laid out in panels, as [`Task::Matmul`] reads its second operand.
     Pack(Pack),
     /// A matrix product.
@@ -71,6 +73,7 @@ impl Task {
             }
             Task::Stencil(stencil) => vec![&stencil.load.program, &stencil.store.program],
             Task::Weigh(weigh) => vec![&weigh.load.program, &weigh.store.program],
+            Task::Resample(resample) => vec![&resample.load.program, &resample.store.program],
             Task::Pack(_) => Vec::new(),
             Task::Matmul(matmul) => vec![&matmul.store.program],
             Task::Count(count) => vec![&count.bin.program],
