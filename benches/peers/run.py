@@ -2,9 +2,10 @@
 
     pip install -r benches/peers/requirements.txt
     cargo build -p dala-compute --example peers
-    python benches/peers/run.py [cpu|vulkan|gl]
+    python benches/peers/run.py [cpu|vulkan|gl] [start of a row's name]
 
-Both sides run on the same machine in turn, several rounds each, with two threads; the shortest time of each counts. A
+Both sides run on the same machine in turn, several rounds each; the peers with two threads, Dala Compute with as many as
+the machine has cores: compare on two. The shortest time of each counts. A
 ratio below 1 means that Dala Compute is faster.
 """
 

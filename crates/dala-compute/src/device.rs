@@ -29,7 +29,8 @@ pub struct DeviceOptions {
 pub struct Stats {
     /// Kernels launched on the device.
     pub launches: u64,
-    /// Kernels built for the device by this process. A new param value or a new length builds none.
+    /// Kernels built for the device by this process. A new value of a param or a new length builds none, unless it shapes the
+    /// code, as a blur's radius does.
     pub compilations: u64,
     /// Kernels computed by the host in the device's place. There is no code that does so; tests hold it to that.
     pub host_fallbacks: u64,
@@ -141,7 +142,7 @@ impl Device {
         Ok(dala_kernels::table::support(registry.get(kernel)?, dtype, self.0.facts()))
     }
 
-    /// Runs a kernel and waits until its output is written. A pointwise kernel may write over its input.
+    /// Runs a kernel and waits until its output is written. The output may be one of the inputs.
     ///
     /// # Errors
     ///

@@ -98,7 +98,7 @@ fn check_dtypes(spec: &KernelSpec, inputs: &[TensorType], output: &TensorType, p
 }
 
 fn check_shapes(spec: &KernelSpec, inputs: &[TensorType], output: &TensorType, problems: &mut Vec<SpecError>) {
-    let mut mismatch = |argument: String, expected: &Shape, actual: &Shape| {
+    let mut mismatch = |argument: String, expected: &dyn std::fmt::Display, actual: &Shape| {
         problems.push(SpecError::ShapeMismatch {
             kernel: spec.name.clone(),
             argument,
@@ -106,6 +106,11 @@ fn check_shapes(spec: &KernelSpec, inputs: &[TensorType], output: &TensorType, p
             actual: actual.to_string(),
         });
     };
+    for (input, found) in spec.inputs.iter().zip(inputs).filter(|(input, _)| input.side) {
+        if found.shape.is_empty() && !output.shape.is_empty() {
+            mismatch(format!("input `{}`", input.name), &"of at least one element", &found.shape);
+        }
+    }
     match spec.output.shape {
         OutputShape::Any | OutputShape::Computed(_) => {}
         OutputShape::Inputs => {

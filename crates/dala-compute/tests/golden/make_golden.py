@@ -1,6 +1,6 @@
-"""Makes the golden files: reference inputs and results for every kernel.
+"""Makes the golden files: reference inputs and results for kernels.
 
-Each kernel of the catalogue gets one file, `<kernel>.safetensors`, next to
+Each kernel that it knows gets one file, `<kernel>.safetensors`, next to
 this script. The results come from independent libraries: SciPy, OpenCV,
 Pillow and NumPy. Where two libraries cover a kernel there are cases of both,
 and the name of the case says which.
@@ -202,7 +202,7 @@ def pillow(image):
     return Image.fromarray(np.ascontiguousarray(image))
 
 
-# The catalogue's borders. For filters SciPy's 'grid-wrap' is the periodic one.
+# The kernels' borders. For filters SciPy's 'grid-wrap' is the periodic one.
 # OpenCV's filters know no BORDER_WRAP.
 SCIPY_BORDER = {"clamp": "nearest", "reflect": "mirror", "wrap": "grid-wrap", "zero": "constant"}
 NUMPY_BORDER = {"clamp": "edge", "reflect": "reflect", "wrap": "wrap", "zero": "constant"}
@@ -214,7 +214,7 @@ OPENCV_BORDER = {
 
 
 def check_borders():
-    """SciPy's border modes are those of the catalogue, far outside too."""
+    """SciPy's border modes are those of the kernels, far outside too."""
     for size in (1, 2, 5):
         line = np.arange(1.0, size + 1.0)
         for border, mode in SCIPY_BORDER.items():
@@ -709,7 +709,7 @@ def overlay_alpha(g):
 
     def composite(base, overlay):
         """Pillow's alpha_composite, but that where the result is wholly
-        transparent Pillow keeps the base's colour: the catalogue says 0."""
+        transparent Pillow keeps the base's colour: the kernel gives 0."""
         out = np.array(Image.alpha_composite(pillow(base), pillow(overlay)))
         out[out[..., 3] == 0] = 0
         return out
@@ -776,7 +776,7 @@ def pillow_resize(image, h, w, kind, eight_bits=False):
     """Pillow's resize channel by channel; unrounded unless eight_bits.
 
     Channel by channel because Pillow multiplies RGBA by its alpha first, and
-    the catalogue treats alpha as any other channel. Mode F because Pillow
+    the kernel treats alpha as any other channel. Mode F because Pillow
     rounds u8 between the two passes, which for bicubic (also clamped there)
     is up to 5 levels off; for the others it is one at most.
     """

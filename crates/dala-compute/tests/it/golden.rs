@@ -1,4 +1,4 @@
-//! Every kernel that is more than an element-wise formula, against results of other people's libraries.
+//! Every kernel whose calls cannot be made up from its spec, against results of other people's libraries.
 //!
 //! The files in `tests/golden/` are made by `make_golden.py` there with NumPy, SciPy, OpenCV and Pillow.
 

@@ -17,5 +17,7 @@ mod expressions;
 mod failures;
 mod golden;
 mod memory;
+mod paths;
+mod pictures;
 mod support;
 mod table;

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use dala_compute::{DType, Device, Support};
 
+use crate::pictures;
 use crate::support::{device_names, devices};
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/KERNELS.md");
@@ -27,6 +28,7 @@ pub fn committed() -> Vec<Cell> {
     };
     let mut cells = Vec::new();
     let lines = text.lines().skip_while(|line| !line.starts_with("## On which element types"));
+    let lines = lines.take_while(|line| !line.starts_with("## What image kernels do"));
     for line in lines.filter(|line| line.starts_with("| `")) {
         let columns: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
         for (dtype, cell) in DType::ALL.iter().zip(&columns[1..]) {
@@ -78,8 +80,8 @@ fn table(devices: &[Device]) -> String {
         "\n## On which element types, and how\n\n\
          Each cell says how the CPU runtime, Vulkan (lavapipe) and OpenGL (llvmpipe) run the kernel on elements of the type, \
          in this order; one word stands for all three. *native*: with instructions for the type. *packed*: four elements in a \
-         32-bit word. *refused*: an error before launch. For `cast` the type is that of the input, and the output may have any \
-         type that the device computes on. Every cell is tested.\n\n\
+         32-bit word. *refused*: an error before launch. The type is that of the first input; where the \
+         caller chooses the output's, as in `cast` and `argmax`, it may be any the kernel gives and the device computes on. Every cell is tested.\n\n\
          | kernel | f32 | f64 | s32 | s64 | u32 | u8 |\n|---|---|---|---|---|---|---|\n",
     );
     for kernel in devices[0].kernels() {
@@ -92,6 +94,7 @@ fn table(devices: &[Device]) -> String {
         }
         text.push('\n');
     }
+    text.push_str(&pictures::section());
     text
 }
 

@@ -335,11 +335,24 @@ impl Generator<'_> {
                 self.cast(Lanes { value, ty }, Ty::S32)
             };
         }
-        // Clamped while it is still a float, so that the conversion is cheap. As comparisons, which NaN fails so that it
-        // becomes 0: minimum and maximum would see to NaN with instructions of their own.
-        let zero = self.number(ty, 0.0);
+        cast_value(self.scope, self.clamp_to_byte(ty, value), self.vector(Ty::S32))
+    }
+
+    /// A float kept between 0 and 255 while it still is one, so that its conversion is cheap; NaN becomes 0.
+    fn clamp_to_byte(&self, ty: Ty, value: Value) -> Value {
+        // Comparisons, which NaN fails: minimum and maximum would see to NaN with instructions of their own.
+        let (zero, full) = (self.number(ty, 0.0), self.number(ty, 255.0));
         let value = self.select(self.compare(CompareOp::Gt, ty, value, zero), value, zero);
-        let value = self.select(self.compare(CompareOp::Lt, ty, value, full), value, full);
-        cast_value(self.scope, value, self.vector(Ty::S32))
+        self.select(self.compare(CompareOp::Lt, ty, value, full), value, full)
+    }
+
+    /// An f32 rounded half to even, as a number from 0 to 255 in s32 lanes. Added to a float whose last bit is worth 1, the
+    /// value is rounded by the sum itself, and stands in its lowest bits: for devices that round sums to nearest.
+    pub(crate) fn round_to_byte(&self, value: Value) -> Value {
+        const ONES: f32 = 12_582_912.0;
+        let value = self.clamp_to_byte(Ty::F32, value);
+        let sum = self.binary(BinaryOp::Add, Ty::F32, value, self.constant(Scalar::F32(ONES)));
+        let bits = reinterpret_value(self.scope, sum, self.vector(Ty::S32));
+        self.binary(BinaryOp::Sub, Ty::S32, bits, self.constant(Scalar::S32(ONES.to_bits() as i32)))
     }
 }

@@ -476,6 +476,10 @@ impl<'a> Emitter<'a> {
     /// A value as an output's register type: rounded and saturated where it is stored as an integer.
     fn convert(&self, from: Lanes, dtype: DType) -> Value {
         let make = &self.generator;
+        // Graphics drivers may round sums as they like.
+        if dtype == DType::U8 && from.ty == Ty::F32 && !self.layout.shielded {
+            return make.round_to_byte(from.value);
+        }
         let from = match from.ty {
             Ty::Bool => Lanes { value: make.cast(from, Ty::S32), ty: Ty::S32 },
             _ if from.ty.is_float() && !dtype.is_float() => {

@@ -1,7 +1,7 @@
 //! Matrix products: the second operand is packed, then multiplied.
 
 use dala_spec::work::{Argument, Fragment, Matmul, Pack, Tile};
-use dala_spec::{DeviceFacts, Expr, Lowering, Place, Signature, SpecError, Task, TensorType};
+use dala_spec::{DeviceFacts, Expr, Lowering, Place, Signature, SpecError, Step, Task, TensorType};
 
 use super::map;
 
@@ -37,17 +37,21 @@ impl Product {
         let (mut lowering, dtype) = (Lowering::new(), call.inputs[0].dtype);
         let tile = Tile::choose(facts, dtype, self.m);
         let b_batch = if self.b_batched { self.batch } else { 1 };
+        let packs = !self.b_transposed && Matmul::packs_itself(facts, tile, self.batch, self.m, self.n);
         let pack = Pack { batch: b_batch, k: self.k, n: self.n, transposed: self.b_transposed, dtype, tile };
         let size = b_batch * pack.panels() * self.k * tile.columns();
-        let packed = lowering.transient(TensorType::new(dtype, [size]));
-        if size > 0 {
-            lowering.step(Task::Pack(pack), [Place::Input(1)], packed);
+        let second = match packs {
+            true => Place::Input(1),
+            false => lowering.transient(TensorType::new(dtype, [size])),
+        };
+        if size > 0 && !packs {
+            lowering.step(Task::Pack(pack), [Place::Input(1)], second);
         }
         // Whole vectors are stored: rows that end elsewhere are cut to their length by a launch of their own.
         let padded = self.n.next_multiple_of(tile.lanes);
         let whole = padded == self.n;
         let mut arguments = vec![Argument::value("sum", 0, dtype)];
-        let mut reads = vec![Place::Input(0), packed];
+        let mut reads = vec![Place::Input(0), second];
         if whole {
             for (name, input) in &epilogue.columns {
                 arguments.push(Argument::column(name, reads.len(), &call.inputs[*input]));
@@ -65,8 +69,15 @@ impl Product {
             a_transposed: self.a_transposed,
             dtype,
             tile,
+            packs,
             store: Fragment::build(if whole { &epilogue.expr } else { &sum }, &arguments, dtype, &call.params)?,
         };
+        if packs {
+            let panel = self.k * tile.columns();
+            let scratch = lowering.transient(TensorType::new(dtype, [facts.units_per_cube as usize, panel]));
+            lowering.steps.push(Step { task: Task::Matmul(matmul), reads, writes: vec![Place::Output, scratch] });
+            return Ok(lowering);
+        }
         if whole {
             lowering.step(Task::Matmul(matmul), reads, Place::Output);
             return Ok(lowering);

@@ -113,7 +113,11 @@ impl Checker<'_> {
             }
             Node::ChannelOf(of, channel) => return self.channel_of(expr, of, *channel),
             Node::Param(name) => return self.param(expr, name),
-            Node::Fixed(value) => Value::Reg(self.builder.fixed(*value)),
+            Node::Size(value) => Value::Reg(self.builder.fixed(Scalar::S32(*value))),
+            Node::Number(value) => {
+                let dtype = self.float.dtype().unwrap_or(DType::F32);
+                Value::Reg(self.builder.fixed(Scalar::from_f64(dtype, *value)))
+            }
             Node::Gather(of, index) => {
                 let slot = self.slot(of)?;
                 let value = self.value(index)?;

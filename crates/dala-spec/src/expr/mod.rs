@@ -30,7 +30,7 @@ pub use parse::Scope;
 pub use program::{BinaryOp, CompareOp, InputSlot, LogicOp, Op, ParamSlot, ParamSource, Program, Reg, Ty, UnaryOp};
 pub use scalar_ops::{apply_binary, apply_unary, cast, compare, store};
 
-use crate::{DType, Scalar};
+use crate::DType;
 
 /// A pointwise expression over inputs, params and coordinates. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -62,8 +62,10 @@ pub(crate) enum Node {
     ChannelOf(Expr, usize),
     /// An input at a position of its own.
     Gather(Expr, Expr),
-    /// A number that is not part of the code, such as a size.
-    Fixed(Scalar),
+    /// An integer that is not part of the code, such as a size.
+    Size(i32),
+    /// A float that is not part of the code.
+    Number(f64),
     Negate(Expr),
     Not(Expr),
     Infix(Infix, Expr, Expr),
@@ -195,12 +197,12 @@ impl Expr {
 
     /// An integer that is passed at run time, such as a size: another value of it compiles nothing.
     pub fn size(value: usize) -> Expr {
-        Expr::new(Node::Fixed(Scalar::S32(i32::try_from(value).unwrap_or(i32::MAX))))
+        Expr::new(Node::Size(i32::try_from(value).unwrap_or(i32::MAX)))
     }
 
     /// A float that is passed at run time: another value of it compiles nothing.
     pub fn number(value: f64) -> Expr {
-        Expr::new(Node::Fixed(Scalar::F32(value as f32)))
+        Expr::new(Node::Number(value))
     }
 
     /// The parts an expression is made of.

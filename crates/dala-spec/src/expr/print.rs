@@ -62,7 +62,8 @@ fn write_expr(f: &mut fmt::Formatter<'_>, expr: &Expr, around: u8) -> fmt::Resul
             write_expr(f, index, 0)?;
             f.write_str(")")
         }
-        Node::Fixed(value) => write!(f, "{}", value.as_f64()),
+        Node::Size(value) => write!(f, "{value}"),
+        Node::Number(value) => write!(f, "{value:?}"),
         Node::Negate(of) => {
             f.write_str("-")?;
             write_expr(f, of, 6)

@@ -301,7 +301,8 @@ pub struct ParamSlot {
 pub enum ParamSource {
     /// The param of that name.
     Named(String),
-    /// A fixed value that must not be part of the code: drivers go wrong on zero divisors and non-finite constants.
+    /// A fixed value that is not part of the code: a size, so that another one compiles nothing, or a constant on which drivers
+    /// go wrong, such as a zero divisor.
     Fixed(Scalar),
 }
 

@@ -74,6 +74,9 @@ impl Fragment {
             params: params.clone(),
         };
         let program = Program::build(expr, &names, &signature)?;
+        if program.uses_position() || program.reads_neighbours() {
+            return Err(ExprError::new("a part of a kernel knows no positions", &None));
+        }
         Ok(Fragment { program, sources: arguments.iter().map(|argument| argument.source).collect() })
     }
 

@@ -53,6 +53,16 @@ impl Pack {
     }
 }
 
+impl Matmul {
+    /// Whether units should pack for themselves: on cores, where each has panels of its own to work on, and rows enough to use
+    /// them for.
+    pub fn packs_itself(facts: &DeviceFacts, tile: Tile, batch: usize, m: usize, n: usize) -> bool {
+        let (panels, units) = (batch * n.div_ceil(tile.columns()), facts.units_per_cube as usize);
+        let even = panels.is_multiple_of(units) || panels >= 8 * units;
+        facts.cpu && n.is_multiple_of(tile.lanes) && panels >= units && even && m >= 4 * tile.rows
+    }
+}
+
 /// The product of `{batch, m, k}` and a packed `{batch, k, n}`: the step's first two reads.
 ///
 /// The store program gets the sum as value 0; columns are the places along the last axis.
@@ -76,6 +86,9 @@ pub struct Matmul {
     pub dtype: DType,
     /// The tile the second operand was packed for.
     pub tile: Tile,
+    /// Whether the second operand is given as it is, and each unit packs the panels it works on: the step then also writes
+    /// scratch memory, a panel for each unit.
+    pub packs: bool,
     /// What is stored.
     pub store: Fragment,
 }

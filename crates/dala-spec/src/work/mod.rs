@@ -128,7 +128,7 @@ pub struct Step {
     pub task: Task,
     /// What it reads; tasks refer to these by number.
     pub reads: Vec<Place>,
-    /// What it writes: one buffer for each output of its last program.
+    /// What it writes: one buffer for each output of its last program, then scratch memory if its task says so.
     pub writes: Vec<Place>,
 }
 

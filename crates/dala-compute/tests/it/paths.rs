@@ -1,0 +1,234 @@
+//! Launchers choose between ways by size, alignment and device: here each way is taken, at sizes like those of real use, and held
+//! against the kernel's reference, which the golden files vouch for.
+
+use dala_compute::{Buffer, DType, Data, Definition, Device, Params, Scalar, TensorType};
+use dala_kernels::Reference;
+use dala_spec::validate;
+
+use crate::support::{Random, device_names, filled_with_rubbish, upload};
+
+/// Values as in pictures for bytes, between -1 and 1 for floats.
+fn values(ty: &TensorType, seed: u64) -> Data {
+    let mut random = Random(seed);
+    let value = |_| match ty.dtype {
+        DType::U8 => Scalar::U8(random.next() as u8),
+        dtype if dtype.is_float() => Scalar::from_f64(dtype, random.unit()),
+        dtype => Scalar::from_i64(dtype, random.below(1000) as i64),
+    };
+    Data::collect(ty.dtype, (0..ty.shape.len()).map(value).collect::<Vec<_>>())
+}
+
+/// Runs a call on every device and compares with the reference: bytes within one level, floats within `tolerance`.
+fn check(kernel: &str, dtype: DType, inputs: &[&[usize]], output: &[usize], params: Params, tolerance: f64) {
+    let types: Vec<TensorType> = inputs.iter().map(|shape| TensorType::new(dtype, *shape)).collect();
+    let output = TensorType::new(dtype, output);
+    let own = dala_kernels::list::built_in().into_iter().find(|own| own.spec.name == kernel).unwrap();
+    let signature = validate(&own.spec, &types, &output, &params).unwrap();
+    let data: Vec<Data> = types.iter().enumerate().map(|(seed, ty)| values(ty, seed as u64)).collect();
+    let expected = own.reference.unwrap()(&Reference { inputs: &data, signature: &signature });
+    for name in device_names() {
+        let device = Device::open(&name).unwrap();
+        let what = format!("{name} {kernel} {types:?} -> {output:?} {params:?}");
+        let buffers: Vec<_> =
+            data.iter().zip(&types).map(|(data, ty)| upload(&device, data, ty.shape.clone())).collect();
+        let target = filled_with_rubbish(&device, dtype, output.shape.clone());
+        device.run(kernel, &buffers.iter().collect::<Vec<_>>(), &target, &params).unwrap();
+        let allowed = if dtype == DType::U8 { 1.0 } else { tolerance };
+        for (index, (a, b)) in expected.iter().zip(target.read_data().unwrap().iter()).enumerate() {
+            let away = (a.as_f64() - b.as_f64()).abs();
+            assert!(away <= allowed, "{what}: element {index} is {b}, the reference says {a}");
+        }
+    }
+}
+
+fn border(word: &str) -> Params {
+    Params::new().with("border", word)
+}
+
+/// Rows of one vector and of many, radii up to what a vector holds and beyond, in all numbers of channels.
+#[test]
+fn filters() {
+    for word in ["clamp", "reflect", "wrap", "zero"] {
+        for shape in [&[9usize, 64, 4][..], &[5, 16, 4], &[6, 64, 3], &[7, 128], &[4, 128, 1], &[3, 33, 4]] {
+            for radius in [1, 3, 7] {
+                check("blur", DType::U8, &[shape], shape, border(word).with("radius", radius), 0.0);
+            }
+            check("sobel", DType::F32, &[shape], shape, border(word), 1e-5);
+            check("sharpen", DType::U8, &[shape], shape, border(word).with("amount", 1.5), 0.0);
+        }
+    }
+    check("blur", DType::F32, &[&[40, 64, 4]], &[40, 64, 4], Params::new().with("radius", 15), 1e-5);
+    check("box_blur", DType::U8, &[&[40, 64, 4]], &[40, 64, 4], Params::new().with("radius", 16), 0.0);
+}
+
+/// In one pass on cores and axis by axis elsewhere; growing and shrinking; windows at the edges.
+#[test]
+fn resizing() {
+    for filter in ["nearest", "bilinear", "bicubic", "area"] {
+        for (from, to) in [([45usize, 60], [30usize, 40]), ([30, 40], [45, 60]), ([9, 8], [3, 4]), ([64, 64], [64, 32])]
+        {
+            for channels in [4, 3] {
+                for antialias in [true, false] {
+                    let params = Params::new().with("filter", filter).with("antialias", antialias);
+                    let (from, to) = ([from[0], from[1], channels], [to[0], to[1], channels]);
+                    check("resize", DType::U8, &[&from], &to, params.clone(), 0.0);
+                    check("resize", DType::F32, &[&from], &to, params, 1e-5);
+                }
+            }
+        }
+    }
+    // Shrinking so far that rows no longer fit one pass.
+    check("resize", DType::U8, &[&[96, 128, 4]], &[8, 8, 4], Params::new(), 0.0);
+}
+
+/// Packed by each unit for itself, packed before, and cut to length after; one row, many, transposed, in batches.
+#[test]
+fn products() {
+    for (m, k, n) in [(64, 32, 128), (64, 31, 128), (3, 17, 256), (1, 40, 64), (65, 33, 70), (40, 128, 640)] {
+        check("matmul", DType::F32, &[&[m, k], &[k, n]], &[m, n], Params::new(), 1e-4);
+        check(
+            "matmul",
+            DType::F32,
+            &[&[k, m], &[n, k]],
+            &[m, n],
+            [("transpose_a", true), ("transpose_b", true)].into(),
+            1e-4,
+        );
+        check("matmul", DType::F32, &[&[3, m, k], &[k, n]], &[3, m, n], Params::new(), 1e-4);
+        check("matmul", DType::F32, &[&[m, k], &[3, k, n]], &[3, m, n], Params::new(), 1e-4);
+        check("dense", DType::F32, &[&[m, k], &[k, n], &[n]], &[m, n], [("activation", "relu")].into(), 1e-4);
+    }
+}
+
+/// Whole lines, lines in pieces, lines side by side; lengths that suit vectors and lengths that do not.
+#[test]
+fn folds() {
+    for (shape, output, axes) in [
+        (&[2usize, 40_000][..], &[2usize][..], vec![1i64]),
+        (&[2, 40_001], &[2], vec![1]),
+        (&[40_000, 3], &[3], vec![0]),
+        (&[9_000, 64], &[64], vec![0]),
+        (&[3, 500, 16], &[3, 16], vec![1]),
+        (&[7, 33, 5], &[33], vec![0, 2]),
+    ] {
+        let params = Params::new().with("axes", axes);
+        check("reduce_sum", DType::F32, &[shape], output, params.clone(), 2e-2);
+        check("reduce_max", DType::U8, &[shape], output, params.clone(), 0.0);
+        check("reduce_min", DType::S32, &[shape], output, params, 0.0);
+    }
+    for axis in [0, 1, 2] {
+        check("softmax", DType::F32, &[&[6, 48, 20]], &[6, 48, 20], [("axis", axis)].into(), 1e-6);
+    }
+}
+
+/// A call may write over its input, whatever it reads.
+#[test]
+fn in_place() {
+    for name in device_names() {
+        let device = Device::open(&name).unwrap();
+        let ty = TensorType::new(DType::U8, [20, 64, 4]);
+        let data = values(&ty, 5);
+        let apart = filled_with_rubbish(&device, DType::U8, [20, 64, 4]);
+        for (kernel, params) in
+            [("blur", Params::new().with("radius", 2)), ("flip", Params::new()), ("lut", Params::new())]
+        {
+            let image = upload(&device, &data, [20, 64, 4]);
+            let table = upload(&device, &values(&TensorType::new(DType::U8, [256]), 6), [256]);
+            let inputs = if kernel == "lut" { vec![&image, &table] } else { vec![&image] };
+            device.run(kernel, &inputs, &apart, &params).unwrap();
+            device.run(kernel, &inputs, &image, &params).unwrap();
+            assert_eq!(image.read_bytes().unwrap(), apart.read_bytes().unwrap(), "{name} {kernel}");
+        }
+    }
+}
+
+/// What a kernel is built for is code, not values: other weights, amounts, sizes of the same kind build nothing.
+#[test]
+fn other_values_build_nothing() {
+    for name in device_names() {
+        let device = Device::open(&name).unwrap();
+        let run = |kernel: &str, from: &[usize], to: &[usize], params: Params| {
+            let input = filled_with_rubbish(&device, DType::U8, from);
+            let output = filled_with_rubbish(&device, DType::U8, to);
+            device.run(kernel, &[&input], &output, params).unwrap();
+        };
+        let blur = |size: &[usize], sigma: f64| {
+            run("blur", size, size, Params::new().with("radius", 2).with("sigma", sigma));
+        };
+        let resize = |from: &[usize], to: &[usize]| run("resize", from, to, Params::new().with("antialias", false));
+        let crop = |top: i64| run("crop", &[20, 30, 3], &[5, 7, 3], Params::new().with("top", top));
+        blur(&[8, 64, 4], 1.0);
+        resize(&[20, 32, 4], &[10, 16, 4]);
+        crop(1);
+        run("sharpen", &[8, 64, 4], &[8, 64, 4], Params::new());
+        let built = device.stats().compilations;
+        blur(&[8, 64, 4], 2.5);
+        blur(&[30, 128, 4], 0.7);
+        resize(&[50, 64, 4], &[30, 32, 4]);
+        crop(9);
+        run("sharpen", &[9, 32, 4], &[9, 32, 4], Params::new().with("amount", 0.3));
+        assert_eq!(device.stats().compilations, built, "{name}");
+    }
+}
+
+/// A user's expression may read a table anywhere; outside counts as the nearest inside.
+#[test]
+fn tables_in_expressions() {
+    for name in device_names() {
+        let device = Device::open(&name).unwrap();
+        device.define("look_up", "gather(table, x - 1) + 0.5", Definition::inputs(["x", "table"])).unwrap();
+        let x: Vec<i32> = (-3..70).collect();
+        for entries in [1usize, 5, 64] {
+            let table: Vec<f32> = (0..entries).map(|entry| entry as f32 * 1.5).collect();
+            let expected: Vec<f32> =
+                x.iter().map(|x| table[(x - 1).clamp(0, entries as i32 - 1) as usize] + 0.5).collect();
+            let x = upload(&device, &Data::S32(x.clone()), [x.len()]);
+            let table = upload(&device, &Data::F32(table), [entries]);
+            let out = filled_with_rubbish(&device, DType::F32, [expected.len()]);
+            device.run("look_up", &[&x, &table], &out, ()).unwrap();
+            assert_eq!(out.read::<f32>().unwrap(), expected, "{name} {entries}");
+            // Nothing to look up in is refused, unless nothing is looked up.
+            let empty = filled_with_rubbish(&device, DType::F32, [0]);
+            assert_eq!(device.run("look_up", &[&x, &empty], &out, ()).unwrap_err().code(), "shape_mismatch");
+        }
+        let error = device.define("no_index", "gather(t, x * 0.5)", Definition::inputs(["x", "t"]));
+        let x = filled_with_rubbish(&device, DType::F32, [4]);
+        let ran = error.and_then(|()| device.run("no_index", &[&x, &x], &x, ()));
+        assert!(ran.unwrap_err().to_string().contains("an index is an integer"));
+    }
+}
+
+/// What does not fit is refused before a launch, with a message that says what would.
+#[test]
+fn refusals() {
+    let device = Device::open(&device_names()[0]).unwrap();
+    let image = filled_with_rubbish(&device, DType::U8, [8, 6, 3]);
+    let floats = |shape: &[usize]| filled_with_rubbish(&device, DType::F32, shape);
+    let launches = device.stats().launches;
+    let refused = |kernel: &str, inputs: &[&Buffer], output: &Buffer, params: Params| {
+        device.run(kernel, inputs, output, params).unwrap_err().to_string()
+    };
+    let out = filled_with_rubbish(&device, DType::U8, [8, 6, 4]);
+    assert_eq!(
+        refused("blur", &[&image], &out, Params::new()),
+        "the output of kernel `blur` must have shape {8, 6, 3}, found {8, 6, 4}"
+    );
+    assert_eq!(
+        refused("matmul", &[&floats(&[2, 3]), &floats(&[4, 5])], &floats(&[2, 5]), Params::new()),
+        "input `b` of kernel `matmul` must have shape {..., 3, 5}, found {4, 5}"
+    );
+    assert_eq!(
+        refused("softmax", &[&floats(&[2, 3])], &floats(&[2, 3]), [("axis", 2)].into()),
+        "param `axis` of kernel `softmax` must be from -2 to 1, found 2"
+    );
+    assert_eq!(
+        refused("crop", &[&image], &filled_with_rubbish(&device, DType::U8, [4, 6, 3]), [("top", 5)].into()),
+        "param `top` of kernel `crop` must be from 0 to 4, found 5"
+    );
+    assert_eq!(refused("concat", &[], &image, Params::new()), "kernel `concat` takes 1 to 8 inputs, found 0");
+    assert_eq!(
+        refused("reduce_max", &[&floats(&[0, 3])], &floats(&[3]), [("axes", 0)].into()),
+        "input `x` of kernel `reduce_max` must have shape at least one element along every reduced axis, found {0, 3}"
+    );
+    assert_eq!(device.stats().launches, launches);
+}
