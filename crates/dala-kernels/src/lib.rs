@@ -6,13 +6,10 @@
 //! all kernels.
 
 mod device;
-pub mod image;
 mod kernel;
 pub mod launch;
 pub mod list;
 mod lower;
-pub mod math;
-pub mod nn;
 mod reference;
 mod registry;
 pub mod table;
@@ -20,3 +17,12 @@ pub mod table;
 pub use kernel::{Example, Kernel, KernelId, LowerFn, Work};
 pub use reference::Reference;
 pub use registry::Registry;
+
+macro_rules! declare {
+    ($($(#[$doc:meta])* $family:ident { $($kernel:ident,)+ })+) => {
+        $($(#[$doc])* pub mod $family {
+            $(pub mod $kernel;)+
+        })+
+    };
+}
+list::with_kernels!(declare);

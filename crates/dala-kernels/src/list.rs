@@ -1,63 +1,87 @@
 //! The list of all kernels: one line each.
 
-use crate::{Kernel, image, math, nn};
+use crate::Kernel;
+
+/// Hands the list to another macro: families, and the kernels of each. A kernel called `name` is the file `name.rs` in its family's
+/// folder.
+macro_rules! with_kernels {
+    ($macro:ident) => {
+        $macro! {
+            /// Pictures.
+            image {
+                blur,
+                box_blur,
+                brightness_contrast,
+                crop,
+                flip,
+                generate_gradient,
+                grayscale,
+                lut,
+                overlay_alpha,
+                preprocess,
+                resize,
+                sharpen,
+                sobel,
+                threshold,
+            }
+            /// Arithmetic, element by element and over axes; matrices and views.
+            math {
+                abs,
+                argmax,
+                argmin,
+                cast,
+                clamp,
+                concat,
+                copy,
+                elementwise_add,
+                elementwise_div,
+                elementwise_max,
+                elementwise_min,
+                elementwise_mul,
+                elementwise_sub,
+                exp,
+                fill,
+                gelu,
+                histogram,
+                log,
+                matmul,
+                neg,
+                reduce_max,
+                reduce_mean,
+                reduce_min,
+                reduce_prod,
+                reduce_sum,
+                relu,
+                reshape,
+                scalar_add,
+                scalar_mul,
+                sigmoid,
+                slice,
+                sqrt,
+                tanh,
+                transpose,
+            }
+            /// Parts of neural networks.
+            nn {
+                dense,
+                layer_norm,
+                log_softmax,
+                softmax,
+            }
+        }
+    };
+}
+pub(crate) use with_kernels;
+
+macro_rules! build {
+    ($($(#[$doc:meta])* $family:ident { $($kernel:ident,)+ })+) => {
+        vec![$($(crate::$family::$kernel::kernel(),)+)+]
+    };
+}
 
 /// Every built-in kernel.
 pub fn built_in() -> Vec<Kernel> {
-    vec![
-        image::blur::kernel(),
-        image::box_blur::kernel(),
-        image::brightness_contrast::kernel(),
-        image::crop::kernel(),
-        image::flip::kernel(),
-        image::generate_gradient::kernel(),
-        image::grayscale::kernel(),
-        image::lut::kernel(),
-        image::overlay_alpha::kernel(),
-        image::preprocess::kernel(),
-        image::resize::kernel(),
-        image::sharpen::kernel(),
-        image::sobel::kernel(),
-        image::threshold::kernel(),
-        math::abs::kernel(),
-        math::argmax::kernel(),
-        math::argmin::kernel(),
-        math::cast::kernel(),
-        math::clamp::kernel(),
-        math::concat::kernel(),
-        math::copy::kernel(),
-        math::elementwise_add::kernel(),
-        math::elementwise_div::kernel(),
-        math::elementwise_max::kernel(),
-        math::elementwise_min::kernel(),
-        math::elementwise_mul::kernel(),
-        math::elementwise_sub::kernel(),
-        math::exp::kernel(),
-        math::fill::kernel(),
-        math::gelu::kernel(),
-        math::histogram::kernel(),
-        math::log::kernel(),
-        math::matmul::kernel(),
-        math::neg::kernel(),
-        math::reduce_max::kernel(),
-        math::reduce_mean::kernel(),
-        math::reduce_min::kernel(),
-        math::reduce_prod::kernel(),
-        math::reduce_sum::kernel(),
-        math::relu::kernel(),
-        math::reshape::kernel(),
-        math::scalar_add::kernel(),
-        math::scalar_mul::kernel(),
-        math::sigmoid::kernel(),
-        math::slice::kernel(),
-        math::sqrt::kernel(),
-        math::tanh::kernel(),
-        math::transpose::kernel(),
-        nn::dense::kernel(),
-        nn::layer_norm::kernel(),
-        nn::log_softmax::kernel(),
-        nn::softmax::kernel(),
-    ]
+    with_kernels!(build)
 }
 
 #[cfg(test)]
