@@ -58,7 +58,9 @@ fn filters() {
         }
     }
     check("blur", DType::F32, &[&[40, 64, 4]], &[40, 64, 4], Params::new().with("radius", 15), 1e-5);
-    check("box_blur", DType::U8, &[&[40, 64, 4]], &[40, 64, 4], Params::new().with("radius", 16), 0.0);
+    for radius in [16, 31, 32] {
+        check("box_blur", DType::U8, &[&[40, 64, 4]], &[40, 64, 4], Params::new().with("radius", radius), 0.0);
+    }
 }
 
 /// In one pass on cores and axis by axis elsewhere; growing and shrinking; windows at the edges.
@@ -119,6 +121,38 @@ fn folds() {
     for axis in [0, 1, 2] {
         check("softmax", DType::F32, &[&[6, 48, 20]], &[6, 48, 20], [("axis", axis)].into(), 1e-6);
     }
+}
+
+/// In vectors and word by word, forwards and backwards, in all sizes of elements.
+#[test]
+fn moves() {
+    for dtype in DType::ALL {
+        check("transpose", dtype, &[&[3, 64, 5]], &[64, 3, 5], Params::new().with("axes", vec![1, 0, 2]), 0.0);
+        check(
+            "transpose",
+            dtype,
+            &[&[2, 3, 4, 5, 8]],
+            &[8, 4, 2, 5, 3],
+            Params::new().with("axes", vec![4, 2, 0, 3, 1]),
+            0.0,
+        );
+        check(
+            "slice",
+            dtype,
+            &[&[20, 64]],
+            &[7, 32],
+            Params::new().with("start", vec![1, 16]).with("step", vec![2, 1]),
+            0.0,
+        );
+        check("concat", dtype, &[&[6, 32], &[6, 16], &[6, 3]], &[6, 51], [("axis", 1)].into(), 0.0);
+    }
+    for word in ["horizontal", "vertical", "both"] {
+        for shape in [&[9usize, 64, 4][..], &[9, 33, 3], &[7, 5]] {
+            check("flip", DType::U8, &[shape], shape, [("direction", word)].into(), 0.0);
+            check("flip", DType::F32, &[shape], shape, [("direction", word)].into(), 0.0);
+        }
+    }
+    check("crop", DType::U8, &[&[40, 64, 4]], &[20, 32, 4], Params::new().with("top", 3).with("left", 16), 0.0);
 }
 
 /// A call may write over its input, whatever it reads.

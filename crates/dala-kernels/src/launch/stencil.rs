@@ -36,12 +36,16 @@ struct StencilCode {
     whole_rows: bool,
 }
 
+/// The largest radius whose code is still worth compiling.
+const MAX_RADIUS: usize = 31;
+
 /// How many elements are computed at a time; none if the picture's rows do not allow it.
 fn width(height: usize, row: usize, channels: usize, radius: usize, facts: &DeviceFacts) -> Option<usize> {
-    let (least, most) = if facts.cpu { (16, 64) } else { (4, 16) };
+    let (least, most) = if facts.cpu { (16, 128) } else { (4, 16) };
     // A neighbour is never further away than the next vector, and a mirrored one never further than the edge's own.
     let needed = ((radius + 1) * channels).next_power_of_two().max(least);
-    (needed <= most && radius < height && row > 0 && dividing_width(row, needed) == needed).then_some(needed)
+    let fits = needed <= most && radius <= MAX_RADIUS;
+    (fits && radius < height && row > 0 && dividing_width(row, needed) == needed).then_some(needed)
 }
 
 /// Whether filters of this radius run in one pass over a picture.

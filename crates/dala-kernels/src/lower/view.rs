@@ -1,5 +1,6 @@
 //! The same elements in another order: bits are moved, whatever they mean, so that every type can be moved everywhere.
 
+use dala_spec::work::{MOVE_AXES, Move};
 use dala_spec::{DType, Expr, Shape, Signature, SpecError, Task, TensorType};
 
 use super::map;
@@ -37,6 +38,9 @@ impl View {
     pub(crate) fn task(self, dtype: DType, input_len: usize, call: &Signature) -> Result<Task, SpecError> {
         let (view, dtype, input_len) = self.in_words(dtype, input_len);
         let view = view.merged();
+        if let (DType::U32, Some(moved)) = (dtype, view.moved(input_len)) {
+            return Ok(Task::Move(moved));
+        }
         let moved = |(axis, stride): (usize, &i64)| {
             let step = Expr::size(stride.unsigned_abs() as usize) * Expr::coord(axis);
             if *stride < 0 { -step } else { step }
@@ -49,6 +53,28 @@ impl View {
             map.lens = vec![input_len];
         }
         Ok(task)
+    }
+
+    /// The same view as a move of words, if it has few enough axes.
+    fn moved(&self, input_len: usize) -> Option<Move> {
+        let (columns, column_stride) =
+            (self.dims.last().copied().unwrap_or(1), self.strides.last().copied().unwrap_or(1));
+        let rows = self.dims.len().saturating_sub(1);
+        let (mut axes, mut strides) = ([1; MOVE_AXES], [0; MOVE_AXES]);
+        let unused = MOVE_AXES.checked_sub(rows)?;
+        axes[unused..].copy_from_slice(&self.dims[..rows]);
+        strides[unused..].copy_from_slice(&self.strides[..rows]);
+        let count = self.dims.iter().product();
+        Some(Move {
+            axes,
+            strides,
+            columns,
+            column_stride,
+            from: self.offset,
+            to: 0,
+            row_stride: columns,
+            sizes: (input_len, count),
+        })
     }
 
     /// The same view in the largest pieces that it leaves whole: 32-bit words where it can.

@@ -1,6 +1,7 @@
 //! Buffers one after the other along an axis. All other axes are equal.
 
 use dala_spec::expr::CompareOp;
+use dala_spec::work::Move;
 use dala_spec::{
     Class, DType, Data, DeviceFacts, Expr, KernelSpec, Lowering, NUMBERS, OutputDType, ParamKind, Place, Shape,
     ShapeCall, ShapeProblem, Signature, SpecError, Task, TensorType, param,
@@ -63,6 +64,24 @@ fn lower(call: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
         return Ok(lowering);
     }
     let blocks = call.output.shape.len() * dtype.size() / word.size() / together;
+    if word == DType::U32 {
+        let mut to = 0;
+        for (place, run) in parts {
+            let part = Move {
+                axes: [1, 1, blocks],
+                strides: [0, 0, run as i64],
+                columns: run,
+                column_stride: 1,
+                from: 0,
+                to,
+                row_stride: together,
+                sizes: (blocks * run, blocks * together),
+            };
+            lowering.step(Task::Move(part), [place], Place::Output);
+            to += run;
+        }
+        return Ok(lowering);
+    }
     // Where a device binds fewer buffers, the first ones are joined first.
     let bound = (facts.max_bindings - 1).min(MOST);
     while parts.len() > bound {

@@ -8,11 +8,13 @@ mod fold;
 mod fragment;
 mod image;
 mod matrix;
+mod moves;
 
 pub use fold::{Finish, Fold, FoldOp, Phase};
 pub use fragment::{Argument, Fragment, Source};
 pub use image::{Border, Filter, Resample, Stencil, Weigh};
 pub use matrix::{Count, Matmul, Pack, Tile};
+pub use moves::{MOVE_AXES, Move};
 
 use crate::{Data, DeviceFacts, Program, Scalar, Shape, Signature, SpecError, Support, TensorType, Unsupported};
 
@@ -53,6 +55,8 @@ pub enum Task {
     Weigh(Weigh),
     /// A picture of another size, in one pass.
     Resample(Resample),
+    /// Words in another order.
+    Move(Move),
     /// A matrix laid out in panels, as [`Task::Matmul`] reads its second operand.
     Pack(Pack),
     /// A matrix product.
@@ -74,7 +78,7 @@ impl Task {
             Task::Stencil(stencil) => vec![&stencil.load.program, &stencil.store.program],
             Task::Weigh(weigh) => vec![&weigh.load.program, &weigh.store.program],
             Task::Resample(resample) => vec![&resample.load.program, &resample.store.program],
-            Task::Pack(_) => Vec::new(),
+            Task::Pack(_) | Task::Move(_) => Vec::new(),
             Task::Matmul(matmul) => vec![&matmul.store.program],
             Task::Count(count) => vec![&count.bin.program],
         }

@@ -1,0 +1,51 @@
+//! Words moved from one order to another.
+
+/// How many axes there are beside the columns.
+pub const MOVE_AXES: usize = 3;
+
+/// Moves 32-bit words: element `(a, b, c, column)` of an output `{axes..., columns}` is found at `from + a * strides[0] + b *
+/// strides[1] + c * strides[2] + column * column_stride`, and goes to `to + row * row_stride + column`, where `row` counts the
+/// axes row by row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// The sizes of the axes beside the columns.
+    pub axes: [usize; MOVE_AXES],
+    /// How far one step along each of them moves in the input.
+    pub strides: [i64; MOVE_AXES],
+    /// How many words lie side by side in the output.
+    pub columns: usize,
+    /// How far one step along them moves in the input.
+    pub column_stride: i64,
+    /// Where the first word is found.
+    pub from: usize,
+    /// Where the first word goes.
+    pub to: usize,
+    /// How far apart rows are in the output.
+    pub row_stride: usize,
+    /// How many words the input has, and how many the output.
+    pub sizes: (usize, usize),
+}
+
+impl Move {
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.axes.iter().product()
+    }
+
+    /// Whether every word is found, and goes, inside.
+    pub fn is_inside(&self) -> bool {
+        if self.rows() * self.columns == 0 {
+            return true;
+        }
+        let columns = [(self.columns, self.column_stride)];
+        let steps = self.axes.into_iter().zip(self.strides).chain(columns);
+        let (mut first, mut last) = (self.from as i64, self.from as i64);
+        for (size, stride) in steps {
+            let reach = (size as i64 - 1) * stride;
+            first += reach.min(0);
+            last += reach.max(0);
+        }
+        let written = self.to + (self.rows() - 1) * self.row_stride + self.columns;
+        first >= 0 && (last as usize) < self.sizes.0 && written <= self.sizes.1
+    }
+}
