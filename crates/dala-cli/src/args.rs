@@ -47,6 +47,7 @@ Examples:
   dala eval 'relu(x) * 2' -- -1 2 3
   dala eval 'x * gain + y' --param gain=0.5 --input y=10,20,30 -- 1 2 3
   dala eval 'x + 100' --dtype u8 -- 100 200
+  dala eval 'gather(table, s32(x))' --input table=10,20,30 -- 2 0 1
   dala eval 'index * index' --count 5 --dtype s32"
 )]
 pub(crate) struct EvalArgs {
@@ -62,8 +63,8 @@ pub(crate) struct EvalArgs {
     /// A param: one number, which an integer type keeps whole if it is written without a point
     #[arg(long = "param", value_name = "NAME=N", value_parser = Named::parse)]
     pub(crate) params: Vec<Named>,
-    /// Compute so many elements without any input
-    #[arg(long, value_name = "N", conflicts_with_all = ["numbers", "inputs"])]
+    /// Compute so many elements, where no input but tables says how many
+    #[arg(long, value_name = "N", conflicts_with = "numbers")]
     pub(crate) count: Option<usize>,
     /// The device: auto, vulkan, gl, metal, cuda, rocm or cpu. DALA_DEVICE overrides auto
     #[arg(long, value_name = "DEVICE", default_value = "auto")]

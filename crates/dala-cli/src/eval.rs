@@ -17,7 +17,7 @@ const KERNEL: &str = "expression";
 struct Call {
     inputs: Vec<(String, Data)>,
     params: Vec<(String, ParamKind, ParamValue)>,
-    len: usize,
+    count: Option<usize>,
     output_dtype: DType,
 }
 
@@ -60,12 +60,25 @@ impl Call {
             params.push((given.name.clone(), kind, value));
         }
         refuse_repeated(inputs.iter().map(|(name, _)| name).chain(params.iter().map(|(name, ..)| name)))?;
-        // As the library has it: an input of one element counts for any number of them.
-        let lens = || inputs.iter().map(|(_, data)| data.len());
-        let Some(len) = args.count.or_else(|| lens().find(|len| *len != 1)).or_else(|| lens().next()) else {
+        if inputs.is_empty() && args.count.is_none() {
             bail!("nothing to compute on: give numbers after `--`, an --input, or the number of elements by --count");
-        };
-        Ok(Call { inputs, params, len, output_dtype: args.output_dtype.unwrap_or(args.dtype) })
+        }
+        Ok(Call { inputs, params, count: args.count, output_dtype: args.output_dtype.unwrap_or(args.dtype) })
+    }
+
+    /// How many elements are computed: as many as the inputs have, but for tables.
+    fn len(&self, device: &Device) -> Result<usize> {
+        let kernels = device.kernels();
+        let kernel = kernels.iter().find(|kernel| kernel.spec.name == KERNEL);
+        let is_table =
+            |index: usize| kernel.is_some_and(|kernel| kernel.spec.inputs.get(index).is_some_and(|input| input.side));
+        let lens =
+            || self.inputs.iter().enumerate().filter(|(index, _)| !is_table(*index)).map(|(_, (_, data))| data.len());
+        // As the library has it: an input of one element counts for any number of them.
+        match self.count.or_else(|| lens().find(|len| *len != 1)).or_else(|| lens().next()) {
+            Some(len) => Ok(len),
+            None => bail!("tables do not say how many elements to compute: give their number by --count"),
+        }
     }
 
     fn compute(&self, device: &Device, expression: &str) -> Result<Data> {
@@ -79,7 +92,7 @@ impl Call {
         device.define(KERNEL, expression, definition)?;
         let upload = |data: &Data| Buffer::from_bytes(device, &data.to_bytes(), data.dtype(), [data.len()]);
         let buffers: Vec<Buffer> = self.inputs.iter().map(|(_, data)| upload(data)).collect::<Result<_, _>>()?;
-        let result = Buffer::zeros(device, self.output_dtype, [self.len])?;
+        let result = Buffer::zeros(device, self.output_dtype, [self.len(device)?])?;
         device.run(KERNEL, &buffers.iter().collect::<Vec<_>>(), &result, values)?;
         Ok(result.read_data()?)
     }

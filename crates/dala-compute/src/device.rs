@@ -53,6 +53,14 @@ pub(crate) struct Core {
     downloaded: AtomicU64,
 }
 
+/// The memory of one run of a plan, but for its output.
+struct Staged {
+    inputs: Vec<Memory>,
+    transients: Vec<Allocation>,
+    /// What is read in place of an input that is also the output.
+    _copy: Option<Allocation>,
+}
+
 impl Device {
     /// Every device of this machine that this build can use, best first.
     pub fn list() -> Vec<DeviceInfo> {
@@ -172,7 +180,8 @@ impl Device {
             return Ok(());
         }
         let sources: Vec<Memory> = sources.iter().map(|source| source.memory.clone()).collect();
-        let result = core.execute(&plan, &sources, &target.memory, &values);
+        let staged = core.stage(&plan, &sources, &target.memory)?;
+        let result = core.launch(&plan, &staged, &target.memory, &values);
         output.settle(&result);
         result
     }
@@ -259,17 +268,9 @@ impl Core {
         Ok(self.engine.download(memory, into)?)
     }
 
-    /// Launches a plan and waits for a checked synchronisation of its output. `params` holds the run-time values of each
-    /// launch.
-    pub(crate) fn execute(
-        &self,
-        plan: &Plan,
-        inputs: &[Memory],
-        output: &Memory,
-        params: &[Vec<Scalar>],
-    ) -> Result<(), Error> {
-        let mut inputs = inputs.to_vec();
-        let mut scratch = None;
+    /// Everything a plan needs beside its output. A failure here leaves the output as it is.
+    fn stage(&self, plan: &Plan, inputs: &[Memory], output: &Memory) -> Result<Staged, Error> {
+        let mut staged = Staged { inputs: inputs.to_vec(), transients: Vec::new(), _copy: None };
         if let Some(alias) = inputs.iter().position(|input| input.is(output))
             && !plan.works_in_place()
         {
@@ -278,18 +279,25 @@ impl Core {
             let words = output.capacity as usize / 4;
             let copy_plan = Plan::over_words(Program::move_words(), words, self.facts());
             self.execute(&copy_plan, &[inputs[alias].clone()], &copy.memory, &[Vec::new()])?;
-            inputs.iter_mut().filter(|input| input.is(output)).for_each(|input| *input = copy.memory.clone());
-            scratch = Some(copy);
+            let aliases = staged.inputs.iter_mut().filter(|input| input.is(output));
+            aliases.for_each(|input| *input = copy.memory.clone());
+            staged._copy = Some(copy);
         }
         let transients = plan.transients.iter().map(|bytes| Allocation::new(self, *bytes));
-        let transients = transients.collect::<Result<Vec<Allocation>, Error>>()?;
+        staged.transients = transients.collect::<Result<_, _>>()?;
+        Ok(staged)
+    }
+
+    /// Launches a plan and waits for a checked synchronisation of its output. `params` holds the run-time values of each
+    /// launch.
+    fn launch(&self, plan: &Plan, staged: &Staged, output: &Memory, params: &[Vec<Scalar>]) -> Result<(), Error> {
         let memory = |place: &Place| match *place {
-            Place::Input(index) => inputs[index].clone(),
+            Place::Input(index) => staged.inputs[index].clone(),
             Place::Output => output.clone(),
-            Place::Transient(index) => transients[index].memory.clone(),
+            Place::Transient(index) => staged.transients[index].memory.clone(),
             Place::Constant(index) => plan.constants[index].memory.clone(),
         };
-        let result = self.complete(output, |engine| {
+        self.complete(output, |engine| {
             for (planned, params) in plan.steps.iter().zip(params) {
                 let reads: Vec<Memory> = planned.step.reads.iter().map(memory).collect();
                 let outputs: Vec<Memory> = planned.step.writes.iter().map(memory).collect();
@@ -305,9 +313,19 @@ impl Core {
                 })?;
             }
             Ok(())
-        });
-        drop(scratch);
-        result
+        })
+    }
+
+    /// Stages and launches a plan.
+    pub(crate) fn execute(
+        &self,
+        plan: &Plan,
+        inputs: &[Memory],
+        output: &Memory,
+        params: &[Vec<Scalar>],
+    ) -> Result<(), Error> {
+        let staged = self.stage(plan, inputs, output)?;
+        self.launch(plan, &staged, output, params)
     }
 
     /// Queues work that writes `output`, and waits until a checked synchronisation says that it is written.

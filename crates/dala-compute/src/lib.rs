@@ -53,3 +53,8 @@ pub use definition::Definition;
 pub use device::{Device, DeviceOptions, Stats};
 pub use engine::{Backend, DeviceInfo, DeviceKind, EngineError, Limits};
 pub use error::Error;
+
+/// The examples of the README are compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -105,3 +105,14 @@ fn an_unknown_device_is_a_failure() {
     let message = dala(&["eval", "x", "--device", "abacus", "--", "1"]).error(2);
     assert!(message.starts_with("error: there is no device called `abacus`"), "{message}");
 }
+
+#[test]
+fn tables_have_a_length_of_their_own() {
+    let table = ["--input", "table=10,20,30"];
+    let run = |expression: &str, rest: &[&str]| on_cpu(&[&[expression], &table[..], rest].concat());
+    assert_eq!(run("gather(table, s32(x))", &["--", "2", "0", "1", "7"]).success(), "30 10 20 30\n");
+    assert_eq!(run("gather(table, s32(x))", &["--", "1"]).success(), "20\n");
+    assert_eq!(run("gather(table, 2 - index)", &["--count", "3"]).success(), "30 20 10\n");
+    assert!(run("gather(table, index)", &[]).error(2).contains("--count"));
+    assert!(run("gather(table, x)", &["--", "0.5"]).error(2).contains("an index is an integer"));
+}

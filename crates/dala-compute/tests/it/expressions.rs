@@ -62,8 +62,9 @@ impl Writer<'_> {
             3 if dtype == DType::S32 => "steps".to_owned(),
             _ if !own.is_empty() => {
                 let input = self.random.pick(&own);
-                match self.random.below(5) {
+                match self.random.below(6) {
                     0 => format!("x{input}.{}", self.random.pick(&["r", "g", "b"])),
+                    1 => format!("gather(x{input}, {})", self.leaf(DType::S32)),
                     _ => format!("x{input}"),
                 }
             }
