@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
-use dala_kernels::{Kernel, Registry};
+use dala_kernels::{Kernel, Registry, Work};
 use dala_spec::{DType, DeviceFacts, Params, Place, Program, Scalar, Support, TensorType, validate};
 
 use crate::account::{Account, MemoryStats, system_memory};
@@ -172,6 +172,12 @@ impl Device {
         // Every problem is found; the first one is reported.
         let signature = validate(&kernel.spec, &types, output.ty(), &params.into())
             .map_err(|mut problems| Error::Spec(problems.swap_remove(0)))?;
+        if output.is_empty() && matches!(kernel.work, Work::Lowered(_)) {
+            // Nothing to do, so nothing is planned: tables for one huge side of an empty picture would be.
+            output.memory()?;
+            inputs.iter().try_for_each(|input| input.readable().map(drop))?;
+            return Ok(());
+        }
         let plan = core.plans.get(core, &kernel, &signature)?;
         let values = plan.param_values(&kernel.spec.name, &signature)?;
         let target = output.memory()?;

@@ -7,8 +7,8 @@ use dala_kernels::launch::{CAPACITY_STEP, Geometry};
 use dala_kernels::{Kernel, KernelId, Work};
 use dala_spec::work::Map;
 use dala_spec::{
-    DeviceFacts, Lowering, ParamKind, ParamValue, Place, Program, Scalar, Shape, Signature, SpecError, Step, Task,
-    TensorType, Unsupported,
+    Data, DeviceFacts, Lowering, ParamKind, ParamValue, Place, Program, Scalar, Shape, Signature, SpecError, Step,
+    Task, TensorType, Unsupported,
 };
 use lru::LruCache;
 
@@ -73,7 +73,14 @@ impl Plan {
             _ => true,
         });
         let types = signature.inputs.iter().chain([&signature.output]).chain(&lowering.transients);
-        let elements = types.map(|ty| ty.shape.len()).max().unwrap_or(0);
+        let lens = types.map(|ty| ty.shape.len()).chain(lowering.constants.iter().map(Data::len));
+        // Views of large elements count words.
+        let mapped = lowering.steps.iter().filter_map(|step| match &step.task {
+            Task::Map(map) => map.lens.iter().copied().chain([map.shape.len()]).max(),
+            Task::Move(moved) => Some(moved.sizes.0.max(moved.sizes.1)),
+            _ => None,
+        });
+        let elements = lens.chain(mapped).max().unwrap_or(0);
         if positions && elements > max {
             return Err(refuse(Unsupported::Length { elements, max }));
         }
@@ -126,8 +133,7 @@ impl ParamForm {
         match (kind, value) {
             // Weights, tables and the like are made of them: another value is another plan, though not other code.
             _ if matches!(work, Work::Lowered(_)) => ParamForm::Fixed(value.to_string()),
-            (ParamKind::Number, ParamValue::Int(_)) => ParamForm::Number { whole: true },
-            (ParamKind::Number, ParamValue::Float(value)) => ParamForm::Number { whole: value.fract() == 0.0 },
+            (ParamKind::Number, value) => ParamForm::Number { whole: value.is_whole() },
             (ParamKind::Int | ParamKind::Float | ParamKind::Bool, _) => ParamForm::Value,
             (_, value) => ParamForm::Fixed(value.to_string()),
         }

@@ -35,6 +35,15 @@ impl ParamValue {
         }
     }
 
+    /// Whether it is a number that computes as an integer on integers: one without a fraction, up to where floats skip integers.
+    pub fn is_whole(&self) -> bool {
+        match self {
+            ParamValue::Int(_) => true,
+            ParamValue::Float(value) => value.fract() == 0.0 && value.abs() <= 2f64.powi(53),
+            _ => false,
+        }
+    }
+
     /// The value as a number, if it is one.
     pub fn as_f64(&self) -> Option<f64> {
         match self {

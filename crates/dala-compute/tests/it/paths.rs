@@ -112,6 +112,10 @@ fn folds() {
         (&[9_000, 64], &[64], vec![0]),
         (&[3, 500, 16], &[3, 16], vec![1]),
         (&[7, 33, 5], &[33], vec![0, 2]),
+        // Two elements at a time, where bytes travel four to a word.
+        (&[3, 6], &[3], vec![1]),
+        (&[3, 6], &[6], vec![0]),
+        (&[5, 10, 2], &[5, 2], vec![1]),
     ] {
         let params = Params::new().with("axes", axes);
         check("reduce_sum", DType::F32, &[shape], output, params.clone(), 2e-2);
@@ -264,5 +268,88 @@ fn refusals() {
         refused("reduce_max", &[&floats(&[0, 3])], &floats(&[3]), [("axes", 0)].into()),
         "input `x` of kernel `reduce_max` must have shape at least one element along every reduced axis, found {0, 3}"
     );
+    // Numbers that would overflow are outside, not inside again.
+    let numbers = filled_with_rubbish(&device, DType::S32, [4]);
+    let step = |step: i64| Params::new().with("step", vec![step]);
+    assert_eq!(
+        refused("slice", &[&numbers], &numbers, step(6_148_914_691_236_517_206)),
+        "the output of kernel `slice` must have shape of at most 1 elements along axis 0, found {4}"
+    );
+    assert_eq!(
+        refused("slice", &[&numbers], &numbers, step(-1)),
+        "param `step` of kernel `slice` must be from 1 to 2147483647, found {-1}"
+    );
+    let counts = filled_with_rubbish(&device, DType::U32, [4]);
+    let range = Params::new().with("min", -1e39).with("max", 1e39);
+    assert!(refused("histogram", &[&floats(&[4])], &counts, range).contains("param `max`"));
     assert_eq!(device.stats().launches, launches);
+}
+
+/// Shapes with a zero beside sizes that no memory would hold have nothing to compute.
+#[test]
+fn empty_but_huge() {
+    let device = Device::open(&device_names()[0]).unwrap();
+    let launches = device.stats().launches;
+    let side = 1usize << 36;
+    let run = |kernel: &str, dtype, from: &[usize], to: &[usize]| {
+        let (input, output) = (filled_with_rubbish(&device, dtype, from), filled_with_rubbish(&device, dtype, to));
+        device.run(kernel, &[&input], &output, ()).unwrap_or_else(|error| panic!("{kernel}: {error}"));
+    };
+    run("blur", DType::U8, &[0, side], &[0, side]);
+    run("softmax", DType::F32, &[0, side, side], &[0, side, side]);
+    run("transpose", DType::F32, &[0, side, side], &[side, side, 0]);
+    assert_eq!(device.stats().launches, launches);
+}
+
+/// NaN never wins, wherever it stands; one alone does.
+#[test]
+fn places_of_nan() {
+    for name in device_names() {
+        let device = Device::open(&name).unwrap();
+        let mut line = vec![0.0f32; 32];
+        line[..4].copy_from_slice(&[f32::NAN, 1.0, f32::NAN, 3.0]);
+        line[17] = 100.0;
+        for (shape, axes) in [(vec![32], vec![0i64]), (vec![16, 2], vec![0, 1]), (vec![32, 1], vec![0])] {
+            let x = upload(&device, &Data::F32(line.clone()), shape);
+            let out =
+                filled_with_rubbish(&device, DType::S32, vec![1; 1 - usize::from(axes.len() == x.shape().rank())]);
+            device.run("argmax", &[&x], &out, Params::new().with("axes", axes)).unwrap();
+            assert_eq!(out.read::<i32>().unwrap(), [17], "{name}");
+        }
+        let nothing = upload(&device, &Data::F32(vec![f32::NAN; 5]), [5]);
+        let out = filled_with_rubbish(&device, DType::S32, []);
+        device.run("argmin", &[&nothing], &out, ()).unwrap();
+        assert_eq!(out.read::<i32>().unwrap(), [0], "{name}");
+    }
+}
+
+/// What lies outside is nothing, not a neighbour that is multiplied by nothing.
+#[test]
+fn zeros_outside() {
+    for name in device_names() {
+        let device = Device::open(&name).unwrap();
+        for width in [7usize, 16] {
+            let mut pixels = vec![0.0f32; 7 * width];
+            pixels[0] = f32::INFINITY;
+            let x = upload(&device, &Data::F32(pixels), [7, width]);
+            let out = filled_with_rubbish(&device, DType::F32, [7, width]);
+            device.run("blur", &[&x], &out, Params::new().with("border", "zero")).unwrap();
+            let seen = out.read::<f32>().unwrap();
+            let expected = |index: usize| if index % width < 2 && index / width < 2 { f32::INFINITY } else { 0.0 };
+            assert!((0..7 * width).all(|index| seen[index] == expected(index)), "{name} {width}: {seen:?}");
+        }
+    }
+}
+
+/// A whole number too large to be exact is no integer, whatever was computed before.
+#[test]
+fn plans_are_not_mixed_up() {
+    for name in device_names() {
+        let device = Device::open(&name).unwrap();
+        let x = upload(&device, &Data::S32(vec![16_777_217]), [1]);
+        let out = filled_with_rubbish(&device, DType::S32, [1]);
+        device.run("scalar_add", &[&x], &out, [("scalar", 1e16)]).unwrap();
+        device.run("scalar_add", &[&x], &out, [("scalar", 1.0)]).unwrap();
+        assert_eq!(out.read::<i32>().unwrap(), [16_777_218], "{name}");
+    }
 }

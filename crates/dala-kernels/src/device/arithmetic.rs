@@ -267,7 +267,7 @@ impl Generator<'_> {
         self.select(self.is_nan(x), x, result)
     }
 
-    fn is_nan(&self, value: Value) -> Value {
+    pub(crate) fn is_nan(&self, value: Value) -> Value {
         self.scope.register_with_result(&IsNanOp::new(self.scope.ctx_mut(), value))
     }
 

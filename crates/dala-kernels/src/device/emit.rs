@@ -237,6 +237,9 @@ impl<'a> Emitter<'a> {
         }
         if input.dtype == DType::U8 && self.layout.packed && self.layout.width < 4 {
             // Not even a word: one byte of it.
+            if self.layout.width > 1 {
+                self.scope().push_error("parts of a word are loaded one by one");
+            }
             return self.element(buffer, input.dtype, self.as_u32(position));
         }
         self.unpacked(self.load_at(buffer, position), input.dtype)

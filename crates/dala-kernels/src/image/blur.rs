@@ -7,7 +7,7 @@ use dala_spec::{
     Tolerance, param,
 };
 
-use crate::lower::{filter, shapes};
+use crate::lower::filter;
 use crate::{Kernel, Reference};
 
 /// The kernel.
@@ -16,7 +16,7 @@ pub fn kernel() -> Kernel {
         .alias("gaussian_blur")
         .summary("Gaussian blur")
         .input("x", PIXELS)
-        .computed("the input's", OutputDType::Inputs, shapes::same_image)
+        .computed("the input's", OutputDType::Inputs, filter::image_of_radius)
         .param(param("radius", ParamKind::Int).default(1).range(0.0, 256.0).summary("pixels on each side"))
         .param(
             param("sigma", ParamKind::Float)
@@ -35,7 +35,8 @@ fn gaussian(call: &Signature) -> Filter {
         0.0 => radius as f64 / 2.0,
         given => given,
     };
-    let bell = |at: i64| if radius == 0 { 1.0 } else { (-(at * at) as f64 / (2.0 * sigma * sigma)).exp() };
+    // Divided first: the square of a tiny sigma would be nothing.
+    let bell = |at: i64| if at == 0 { 1.0 } else { (-(at as f64 / sigma).powi(2) / 2.0).exp() };
     let weights: Vec<f64> = (-radius..=radius).map(bell).collect();
     let sum: f64 = weights.iter().sum();
     let weights: Vec<f32> = weights.iter().map(|weight| (weight / sum) as f32).collect();

@@ -6,7 +6,7 @@ use dala_spec::{
     Tolerance, param,
 };
 
-use crate::lower::{filter, shapes};
+use crate::lower::filter;
 use crate::{Kernel, Reference};
 
 /// The kernel.
@@ -14,7 +14,7 @@ pub fn kernel() -> Kernel {
     let spec = KernelSpec::new("box_blur", Class::Stencil)
         .summary("Mean of the pixels around")
         .input("x", PIXELS)
-        .computed("the input's", OutputDType::Inputs, shapes::same_image)
+        .computed("the input's", OutputDType::Inputs, filter::image_of_radius)
         .param(param("radius", ParamKind::Int).default(1).range(0.0, 256.0).summary("pixels on each side"))
         .param(filter::border_param())
         .tolerance(Tolerance::Close { epsilons: 64.0, absolute_epsilons: 64.0 });

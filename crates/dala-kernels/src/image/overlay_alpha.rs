@@ -66,7 +66,7 @@ fn reference(call: &Reference) -> Data {
         let alpha = a + base_alpha * (1.0 - a);
         match (channel, alpha) {
             (3, _) => alpha * full,
-            (_, 0.0) => 0.0,
+            (_, alpha) if alpha <= 0.0 => 0.0,
             _ => (over * a + base * base_alpha * (1.0 - a)) / alpha,
         }
     })

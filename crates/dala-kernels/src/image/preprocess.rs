@@ -61,6 +61,12 @@ fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
             return Err(ShapeProblem::Param(name, 3.0, 3.0));
         }
     }
+    if !call.params.floats("mean").iter().all(|mean| mean.is_finite()) {
+        return Err(ShapeProblem::Param("mean", f64::MIN, f64::MAX));
+    }
+    if !call.params.floats("std").iter().all(|std| std.is_finite() && *std > 0.0) {
+        return Err(ShapeProblem::Param("std", f64::MIN_POSITIVE, f64::MAX));
+    }
     if call.params.word("fit") == "crop" && !chosen.is_empty() {
         let (full_height, full_width) = scaled(image.height, image.width, call.params.int("resize") as usize);
         if height > full_height || width > full_width {

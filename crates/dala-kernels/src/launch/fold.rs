@@ -7,7 +7,7 @@ use cubecl::client::Client;
 use cubecl::prelude::*;
 use dala_spec::expr::{BinaryOp, CompareOp, LogicOp, Ty};
 use dala_spec::work::{Finish, Fold, FoldOp, Fragment};
-use dala_spec::{DeviceFacts, Scalar};
+use dala_spec::{DType, DeviceFacts, Scalar, Support};
 
 use super::{Bound, Geometry, LaunchRefused, dividing_width};
 use crate::device::args::{Buffers, Scalars};
@@ -38,6 +38,18 @@ struct TyKey(Ty);
 
 /// How many elements a unit takes at a time.
 pub fn width(fold: &Fold, facts: &DeviceFacts) -> usize {
+    let (Finish::Each(finish) | Finish::Once(finish)) = &fold.finish;
+    let mut programs = fold.phases.iter().map(|phase| &phase.of).chain([finish]).map(|fragment| &fragment.program);
+    let bytes = facts.u8 == Support::Packed
+        && programs.any(|program| program.inputs().iter().any(|input| input.dtype == DType::U8));
+    match vector_width(fold, facts) {
+        // Parts of a word are taken one by one.
+        2 if bytes => 1,
+        width => width,
+    }
+}
+
+fn vector_width(fold: &Fold, facts: &DeviceFacts) -> usize {
     let max = if facts.cpu { 16 } else { 4 };
     if fold.inner > 1 {
         return dividing_width(fold.inner, max);
@@ -164,7 +176,13 @@ fn better<T: CubePrimitive, V: CubePrimitive, P: CubePrimitive>(
         let equal = make.compare(CompareOp::Eq, ty.0, value, best);
         let earlier = make.compare(CompareOp::Lt, Ty::S32, place.read_value(scope), best_place.read_value(scope));
         let first = make.logic(LogicOp::And, equal, earlier);
-        let better = make.logic(LogicOp::Or, beats, first);
+        let mut better = make.logic(LogicOp::Or, beats, first);
+        if ty.0.is_float() {
+            // NaN loses to everything, wherever it was found.
+            let number = make.not(make.is_nan(value));
+            let replaces = make.logic(LogicOp::And, make.is_nan(best), number);
+            better = make.logic(LogicOp::Or, better, replaces);
+        }
         make.select(better, then.read_value(scope), other.read_value(scope)).into()
     })
 }

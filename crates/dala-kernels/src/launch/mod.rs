@@ -133,6 +133,10 @@ pub fn launch(client: &Client, compiled: &CompileCount, launch: &Launch) -> Resu
     }
     let bound = Bound { launch };
     let geometry = launch.geometry;
+    if geometry.cubes.0 == 0 && Geometry::choose(launch.task, launch.facts).cubes.0 == 0 {
+        // Nothing to do, and not every device takes an empty grid.
+        return Ok(());
+    }
     match launch.task {
         Task::Map(task) => map::launch(client, compiled, task, geometry, &bound),
         Task::Fold(task) => fold::launch(client, compiled, task, geometry, &bound),

@@ -36,6 +36,9 @@ struct StencilCode {
     whole_rows: bool,
 }
 
+/// A row that lies outside and counts as zeros.
+const OUTSIDE: usize = u32::MAX as usize;
+
 /// The largest radius whose code is still worth compiling.
 const MAX_RADIUS: usize = 31;
 
@@ -294,7 +297,14 @@ fn sum_rows<N: Size>(
     for tap in 0..loads {
         let pair = comptime!(code.paired && tap < code.radius);
         let other = rows[comptime!(taps - 1 - tap)];
-        let value = load::<N>(reads, params, rows[tap], other, q, some, pair, comptime!(code.clone()), layout);
+        let mut value = Vector::<f32, N>::new(0.0f32);
+        if comptime!(code.border == Border::Zero) {
+            if rows[tap] != OUTSIDE {
+                value = load::<N>(reads, params, rows[tap], other, q, some, pair, comptime!(code.clone()), layout);
+            }
+        } else {
+            value = load::<N>(reads, params, rows[tap], other, q, some, pair, comptime!(code.clone()), layout);
+        }
         #[unroll]
         for filter in 0..comptime!(code.filters) {
             let weighed = value * Vector::new(down[comptime!(filter * taps + tap)]);
@@ -347,14 +357,12 @@ fn filter_rows<N: Size>(
         #[unroll]
         for tap in 0..taps {
             rows[tap] = (row_of(y, height, tap, radius, comptime!(code.border)) * vectors) as usize;
+            if comptime!(code.border == Border::Zero) {
+                rows[tap] = select(is_inside(y, height, tap, radius), rows[tap], OUTSIDE);
+            }
             #[unroll]
             for filter in 0..filters {
-                let own = weight(weights, comptime!(filter * 2 * taps + tap));
-                if comptime!(code.border == Border::Zero) {
-                    down[comptime!(filter * taps + tap)] = select(is_inside(y, height, tap, radius), own, 0.0f32);
-                } else {
-                    down[comptime!(filter * taps + tap)] = own;
-                }
+                down[comptime!(filter * taps + tap)] = weight(weights, comptime!(filter * 2 * taps + tap));
             }
         }
         let mut before = Array::<Vector<f32, N>>::new(filters);

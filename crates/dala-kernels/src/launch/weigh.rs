@@ -87,7 +87,7 @@ pub(super) fn launch(
 #[cube(launch_unchecked)]
 #[expect(clippy::too_many_arguments, reason = "the arguments of a kernel")]
 fn weigh_axis<N: Size>(
-    places: &[i32],
+    places: &[u32],
     weights: &[f32],
     reads: &Buffers,
     outputs: &mut Buffers,
@@ -119,11 +119,14 @@ fn weigh_axis<N: Size>(
             let block = row / to;
             for tap in 0..taps {
                 let entry = (place * taps + tap) as usize;
-                let position = (block * from + places[entry] as u32) * vectors + side;
-                let at = Whereabouts { position: position as usize, column: 0usize, some: items };
-                let part = comptime!(code.load.clone());
-                let value = fragment_value::<Vector<f32, N>>(reads, params, &nothing, at, part, layout);
-                sum += value * Vector::new(weights[entry]);
+                let found = places[entry];
+                if found < from {
+                    let position = (block * from + found) * vectors + side;
+                    let at = Whereabouts { position: position as usize, column: 0usize, some: items };
+                    let part = comptime!(code.load.clone());
+                    let value = fragment_value::<Vector<f32, N>>(reads, params, &nothing, at, part, layout);
+                    sum += value * Vector::new(weights[entry]);
+                }
             }
         } else {
             #[unroll]
@@ -136,11 +139,14 @@ fn weigh_axis<N: Size>(
                 let mut own = 0.0f32;
                 for tap in 0..taps {
                     let entry = (place * taps + tap) as usize;
-                    let position = (block * from + places[entry] as u32) * inner + side;
-                    let at = Whereabouts { position: position as usize, column: 0usize, some: items };
-                    let part = comptime!(code.load.clone());
-                    let value = fragment_value::<f32>(reads, params, &nothing, at, part, single);
-                    own += value * weights[entry];
+                    let found = places[entry];
+                    if found < from {
+                        let position = (block * from + found) * inner + side;
+                        let at = Whereabouts { position: position as usize, column: 0usize, some: items };
+                        let part = comptime!(code.load.clone());
+                        let value = fragment_value::<f32>(reads, params, &nothing, at, part, single);
+                        own += value * weights[entry];
+                    }
                 }
                 sum.insert(comptime!(lane as usize), own);
             }

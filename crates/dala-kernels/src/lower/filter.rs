@@ -2,11 +2,11 @@
 
 use dala_spec::work::{Argument, Border, Filter, Fragment, Stencil, Weigh};
 use dala_spec::{
-    DType, Data, DeviceFacts, Expr, Lowering, ParamKind, ParamSpec, Place, Signature, SpecError, Task, TensorType,
-    param,
+    DType, Data, DeviceFacts, Expr, Lowering, ParamKind, ParamSpec, Place, Shape, ShapeCall, ShapeProblem, Signature,
+    SpecError, Task, TensorType, param,
 };
 
-use super::{hand_on, load_float, map};
+use super::{hand_on, load_float, map, shapes};
 use crate::Reference;
 use crate::launch::stencil_fits;
 
@@ -92,11 +92,25 @@ fn table(lowering: &mut Lowering, border: Border, len: usize, weights: &[f32]) -
     for at in 0..len as i64 {
         for (tap, weight) in weights.iter().enumerate() {
             let place = border.place(at + tap as i64 - radius, len);
-            places.push(place.unwrap_or(0) as i32);
-            table.push(if place.is_some() { *weight } else { 0.0 });
+            places.push(place.map_or(Weigh::NOWHERE, |place| place as u32));
+            table.push(*weight);
         }
     }
-    (lowering.constant(Data::S32(places)), lowering.constant(Data::F32(table)))
+    (lowering.constant(Data::U32(places)), lowering.constant(Data::F32(table)))
+}
+
+/// The most entries of a table that a radius may ask for.
+const MAX_ENTRIES: usize = 1 << 27;
+
+/// A picture of the input's own shape, with a `radius` that does not ask for too much.
+pub(crate) fn image_of_radius(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
+    let image = shapes::image(call, 0)?;
+    let longest = image.height.max(image.width).max(1);
+    let most = (MAX_ENTRIES / longest).saturating_sub(1) / 2;
+    match call.params.int("radius") as usize <= most || call.inputs[0].shape.is_empty() {
+        true => Ok(call.inputs[0].shape.clone()),
+        false => Err(ShapeProblem::Param("radius", 0.0, most as f64)),
+    }
 }
 
 /// The param that says what lies outside a picture.

@@ -58,7 +58,7 @@ pub(crate) struct AxisTable {
     pub(crate) from: usize,
     pub(crate) to: usize,
     pub(crate) taps: usize,
-    pub(crate) places: Vec<i32>,
+    pub(crate) places: Vec<u32>,
     pub(crate) weights: Vec<f32>,
 }
 
@@ -104,7 +104,7 @@ impl AxisTable {
         let (mut places, mut weights) = (Vec::new(), Vec::new());
         for (first, row) in rows {
             for tap in 0..taps {
-                places.push((first + tap).min(from - 1) as i32);
+                places.push(if tap < row.len() { (first + tap) as u32 } else { Weigh::NOWHERE });
                 weights.push(row.get(tap).copied().unwrap_or(0.0) as f32);
             }
         }
@@ -112,7 +112,7 @@ impl AxisTable {
     }
 
     fn constants(self, lowering: &mut Lowering) -> (Place, Place) {
-        (lowering.constant(Data::S32(self.places)), lowering.constant(Data::F32(self.weights)))
+        (lowering.constant(Data::U32(self.places)), lowering.constant(Data::F32(self.weights)))
     }
 
     /// The same as windows of `taps` neighbours that lie inside: the first of each, and their weights.
@@ -134,10 +134,9 @@ impl AxisTable {
     /// What place `at` is made of: positions and weights, for references.
     pub(crate) fn row(&self, at: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
         let range = at * self.taps..(at + 1) * self.taps;
-        self.places[range.clone()]
-            .iter()
-            .map(|place| *place as usize)
-            .zip(self.weights[range].iter().map(|w| f64::from(*w)))
+        let places = self.places[range.clone()].iter().zip(&self.weights[range]);
+        let inside = places.filter(|(place, _)| **place != Weigh::NOWHERE);
+        inside.map(|(place, weight)| (*place as usize, f64::from(*weight)))
     }
 }
 
@@ -254,7 +253,8 @@ mod tests {
             for (from, to) in [(1, 1), (1, 7), (7, 1), (5, 5), (480, 300), (300, 480), (3, 2)] {
                 for antialias in [false, true] {
                     let table = AxisTable::new(Window::whole(from, to), filter, antialias);
-                    assert!(table.places.iter().all(|place| (0..from as i32).contains(place)));
+                    let inside = |place: &u32| *place == Weigh::NOWHERE || (0..from as u32).contains(place);
+                    assert!(table.places.iter().all(inside));
                     for at in 0..to {
                         let sum: f64 = table.row(at).map(|(_, weight)| weight).sum();
                         assert!((sum - 1.0).abs() < 1e-5, "{filter:?} {from} to {to}: {sum}");

@@ -1,4 +1,5 @@
 //! Where the largest element is, over axes: its position among the reduced ones, row by row; the first if there are several.
+//! NaN loses to everything.
 
 use dala_spec::expr::CompareOp;
 use dala_spec::work::FoldOp;
@@ -37,7 +38,8 @@ fn reference(call: &Reference) -> Data {
     fold_lines(call, |line| {
         let mut best = 0;
         for (at, value) in line.iter().enumerate() {
-            if dala_spec::expr::compare(CompareOp::Gt, *value, line[best]) {
+            let better = dala_spec::expr::compare(CompareOp::Gt, *value, line[best]);
+            if better || line[best].as_f64().is_nan() && !value.as_f64().is_nan() {
                 best = at;
             }
         }

@@ -37,7 +37,7 @@ fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
             let wanted = format!("{}, but for axis {axis}", call.inputs[0].shape);
             return Err(ShapeProblem::Input(index, wanted));
         }
-        dims[axis] += own[axis];
+        dims[axis] = dims[axis].saturating_add(own[axis]);
     }
     Ok(Shape::new(dims))
 }

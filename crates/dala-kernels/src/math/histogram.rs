@@ -31,9 +31,15 @@ fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
         _ => return Err(ShapeProblem::Output("{bins} with 1 to 65536 bins".to_owned())),
     }
     let (min, max) = (call.params.float("min"), call.params.float("max"));
-    match (min == 0.0 && max == 0.0) || min < max {
+    if min == 0.0 && max == 0.0 {
+        return Ok(chosen.clone());
+    }
+    // As the device divides it: in f32.
+    let (low, high) = (min as f32, max as f32);
+    let width = (chosen.len() as f64 / (max - min)) as f32;
+    match low.is_finite() && high.is_finite() && low < high && width.is_finite() && width > 0.0 {
         true => Ok(chosen.clone()),
-        false => Err(ShapeProblem::Param("max", min, f64::INFINITY)),
+        false => Err(ShapeProblem::Param("max", min, f64::from(f32::MAX))),
     }
 }
 

@@ -44,7 +44,7 @@ fn product(inputs: &[TensorType], params: &ResolvedParams) -> Result<(Product, S
     }
     let batch = if a_batch.is_empty() { b_batch } else { a_batch };
     let product = Product {
-        batch: batch.iter().product(),
+        batch: Shape::from(batch).len(),
         m,
         k,
         n,

@@ -28,31 +28,33 @@ pub fn kernel() -> Kernel {
     Kernel::lowered(spec, lower).example(&[&[3, 4]], &[2, 2]).reference(reference)
 }
 
-/// Start and step of each axis.
-fn parts(start: &[i64], step: &[i64], rank: usize) -> Option<Vec<(usize, usize)>> {
-    let fill = |list: &[i64], value: i64| if list.is_empty() { vec![value; rank] } else { list.to_vec() };
-    let (start, step) = (fill(start, 0), fill(step, 1));
-    if start.len() != rank || step.len() != rank {
-        return None;
+/// Start and step of each axis; the param that does not fit otherwise.
+fn parts(start: &[i64], step: &[i64], dims: &[usize]) -> Result<Vec<(usize, usize)>, ShapeProblem> {
+    let most = f64::from(i32::MAX);
+    let fill = |name: &'static str, list: &[i64], value: i64| -> Result<Vec<usize>, ShapeProblem> {
+        let list = if list.is_empty() { vec![value; dims.len()] } else { list.to_vec() };
+        let number = |own: &i64| usize::try_from(*own).ok().filter(|own| *own >= value as usize);
+        let numbers: Option<Vec<usize>> = list.iter().map(number).collect();
+        numbers.filter(|list| list.len() == dims.len()).ok_or(ShapeProblem::Param(name, value as f64, most))
+    };
+    let (start, step) = (fill("start", start, 0)?, fill("step", step, 1)?);
+    for (start, size) in start.iter().zip(dims) {
+        if start > size {
+            return Err(ShapeProblem::Param("start", 0.0, *size as f64));
+        }
     }
-    let pair = |(start, step): (i64, i64)| Some((usize::try_from(start).ok()?, usize::try_from(step).ok()?));
-    start.into_iter().zip(step).map(pair).collect()
+    Ok(start.into_iter().zip(step).collect())
 }
 
 fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
     let (dims, chosen) = (call.inputs[0].shape.dims(), shapes::chosen(call)?);
-    let parts = parts(call.params.ints("start"), call.params.ints("step"), dims.len());
-    let parts = parts.ok_or(ShapeProblem::Param("start", 0.0, f64::from(i32::MAX)))?;
+    let parts = parts(call.params.ints("start"), call.params.ints("step"), dims)?;
     if chosen.rank() != dims.len() {
         return Err(ShapeProblem::Output(format!("of {} dimensions", dims.len())));
     }
     for (axis, (start, step)) in parts.iter().enumerate() {
-        if *step == 0 {
-            return Err(ShapeProblem::Param("step", 1.0, f64::from(i32::MAX)));
-        }
-        let last = chosen.dims()[axis].checked_sub(1).map(|last| start + last * step);
-        if last.is_some_and(|last| last >= dims[axis]) {
-            let most = dims[axis].saturating_sub(*start).div_ceil(*step);
+        let most = dims[axis].saturating_sub(*start).div_ceil(*step);
+        if chosen.dims()[axis] > most {
             return Err(ShapeProblem::Output(format!("of at most {most} elements along axis {axis}")));
         }
     }
@@ -61,12 +63,13 @@ fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
 
 fn view(call: &Signature) -> View {
     let dims = call.inputs[0].shape.dims();
-    let parts = parts(call.params.ints("start"), call.params.ints("step"), dims.len()).unwrap_or_default();
+    let parts = parts(call.params.ints("start"), call.params.ints("step"), dims).unwrap_or_default();
     let own = strides(dims);
     View {
         dims: call.output.shape.dims().to_vec(),
         offset: parts.iter().zip(&own).map(|((start, _), stride)| start * *stride as usize).sum(),
-        strides: parts.iter().zip(&own).map(|((_, step), stride)| *step as i64 * stride).collect(),
+        // A step that is never taken may be of any size.
+        strides: parts.iter().zip(&own).map(|((_, step), stride)| (*step as i64).saturating_mul(*stride)).collect(),
     }
 }
 
@@ -78,7 +81,7 @@ fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
 
 fn reference(call: &Reference) -> Data {
     let dims = call.signature.inputs[0].shape.dims();
-    let parts = parts(call.params().ints("start"), call.params().ints("step"), dims.len()).unwrap_or_default();
+    let parts = parts(call.params().ints("start"), call.params().ints("step"), dims).unwrap_or_default();
     let output = call.signature.output.shape.dims();
     call.moved(|index| {
         let (mut rest, mut at, mut size) = (index, 0, 1);

@@ -199,10 +199,7 @@ impl Checker<'_> {
         };
         match (kind, value) {
             (ParamKind::Int | ParamKind::Number, ParamValue::Int(_)) => Ok(Value::WholeParam(name.to_owned())),
-            // An integral float counts as an integer, up to where floats skip integers.
-            (ParamKind::Number, ParamValue::Float(value)) if value.fract() == 0.0 && value.abs() <= 2f64.powi(53) => {
-                Ok(Value::WholeParam(name.to_owned()))
-            }
+            (ParamKind::Number, value) if value.is_whole() => Ok(Value::WholeParam(name.to_owned())),
             (ParamKind::Float | ParamKind::Number, _) => Ok(Value::FloatParam(name.to_owned())),
             (ParamKind::Bool, _) => {
                 let (reg, zero) = (self.builder.param(name, Ty::U32), self.builder.constant(Scalar::U32(0)));

@@ -81,7 +81,7 @@ pub struct Stencil {
 
 /// Weighted sums along the middle axis: from `{outer, from, inner}` to `{outer, to, inner}`.
 ///
-/// The step's first read is a table of `to * taps` positions along the axis (`s32`), the second one of as many weights
+/// The step's first read is a table of `to * taps` positions along the axis (`u32`, [`Weigh::NOWHERE`] for nothing), the second one of as many weights
 /// (`f32`). The store program gets the sum as value 0.
 #[derive(Clone, Debug)]
 pub struct Weigh {
@@ -99,6 +99,11 @@ pub struct Weigh {
     pub load: Fragment,
     /// What is stored.
     pub store: Fragment,
+}
+
+impl Weigh {
+    /// A position that counts for nothing.
+    pub const NOWHERE: u32 = u32::MAX;
 }
 
 /// A picture of four channels resampled in both directions in one pass, row by row, where a few rows fit a unit's cache.

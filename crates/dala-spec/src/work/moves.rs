@@ -39,13 +39,14 @@ impl Move {
         }
         let columns = [(self.columns, self.column_stride)];
         let steps = self.axes.into_iter().zip(self.strides).chain(columns);
-        let (mut first, mut last) = (self.from as i64, self.from as i64);
+        // Wide enough for whatever sizes and strides are asked for.
+        let (mut first, mut last) = (self.from as i128, self.from as i128);
         for (size, stride) in steps {
-            let reach = (size as i64 - 1) * stride;
+            let reach = (size as i128 - 1) * i128::from(stride);
             first += reach.min(0);
             last += reach.max(0);
         }
-        let written = self.to + (self.rows() - 1) * self.row_stride + self.columns;
-        first >= 0 && (last as usize) < self.sizes.0 && written <= self.sizes.1
+        let written = self.to as i128 + (self.rows() as i128 - 1) * self.row_stride as i128 + self.columns as i128;
+        first >= 0 && last < self.sizes.0 as i128 && written <= self.sizes.1 as i128
     }
 }
