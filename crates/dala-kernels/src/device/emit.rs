@@ -7,7 +7,7 @@ use cubecl::ir::dialect::memory::{IndexOp, StoreOp};
 use cubecl::ir::pliron::value::Value;
 use cubecl::ir::{self, UIntKind};
 use cubecl::prelude::*;
-use dala_spec::expr::{BinaryOp, CompareOp, InputSlot, Op, Ty, UnaryOp};
+use dala_spec::expr::{BinaryOp, InputSlot, Op, Ty, UnaryOp};
 use dala_spec::{DType, Program, Scalar};
 
 use super::args::vector_type;
@@ -73,7 +73,7 @@ impl Layout {
 }
 
 /// Whether `slot` is read at other places than an element's own, in a way that vectors of `width` do not cover.
-fn is_gathered(program: &Program, slot: usize, width: usize) -> bool {
+pub(super) fn is_gathered(program: &Program, slot: usize, width: usize) -> bool {
     program.ops().iter().any(|op| match op {
         Op::Gather { slot: own, .. } => *own == slot,
         Op::Channel { slot: own, of, .. } => *own == slot && program.pixel().is_none() && !width.is_multiple_of(*of),
@@ -129,13 +129,13 @@ pub(crate) fn emit_value(scope: &Scope, program: &Program, layout: Layout, conte
     Emitter::new(scope, program, layout, context).run(0)[0]
 }
 
-struct Emitter<'a> {
-    generator: Generator<'a>,
-    program: &'a Program,
-    layout: Layout,
-    context: &'a Context<'a>,
+pub(super) struct Emitter<'a> {
+    pub(super) generator: Generator<'a>,
+    pub(super) program: &'a Program,
+    pub(super) layout: Layout,
+    pub(super) context: &'a Context<'a>,
     /// The channels of inputs that were loaded.
-    pixels: RefCell<HashMap<usize, Vec<Value>>>,
+    pub(super) pixels: RefCell<HashMap<usize, Vec<Value>>>,
 }
 
 impl<'a> Emitter<'a> {
@@ -202,22 +202,22 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    fn scope(&self) -> &Scope {
+    pub(super) fn scope(&self) -> &Scope {
         self.generator.scope
     }
 
-    fn one(&self) -> Generator<'_> {
+    pub(super) fn one(&self) -> Generator<'_> {
         Generator { scope: self.scope(), width: 1 }
     }
 
-    fn load_at(&self, buffer: Value, position: Value) -> Value {
+    pub(super) fn load_at(&self, buffer: Value, position: Value) -> Value {
         let index = IndexOp::maybe_checked(self.scope().ctx_mut(), buffer, position, false);
         let pointer = self.scope().register_with_result(&index);
         ir::read_value(self.scope(), pointer)
     }
 
     /// The only element of an input, in all lanes.
-    fn single(&self, input: InputSlot, buffer: Value) -> Value {
+    pub(super) fn single(&self, input: InputSlot, buffer: Value) -> Value {
         let zero = self.one().constant(Scalar::U32(0));
         self.generator.broadcast(self.element(buffer, input.dtype, zero))
     }
@@ -246,7 +246,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// What was loaded, as lanes of its type; `u8` data as s32.
-    fn unpacked(&self, loaded: Value, dtype: DType) -> Value {
+    pub(super) fn unpacked(&self, loaded: Value, dtype: DType) -> Value {
         match dtype {
             DType::U8 if self.layout.packed => self.generator.unpack(loaded),
             DType::U8 => cast_value(self.scope(), loaded, vector_type(self.scope(), elem(Ty::S32), self.layout.width)),
@@ -254,82 +254,12 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    fn as_u32(&self, position: Value) -> Value {
+    pub(super) fn as_u32(&self, position: Value) -> Value {
         cast_value(self.scope(), position, vector_type(self.scope(), elem(Ty::U32), 1))
     }
 
-    fn as_position(&self, index: Value) -> Value {
+    pub(super) fn as_position(&self, index: Value) -> Value {
         cast_value(self.scope(), index, ElemType::Index.to_type(self.scope().ctx()))
-    }
-
-    /// One channel of the pixels of an input; one of a single channel counts for all.
-    fn pixel_channel(&self, slot: usize, channel: usize) -> Value {
-        let input = self.program.inputs()[slot];
-        let (buffer, position) = match self.context.inputs[slot] {
-            Slot::Lanes(value) => return value,
-            Slot::Buffer { buffer, position } => (buffer, position),
-        };
-        if input.broadcast {
-            return self.single(input, buffer);
-        }
-        if is_gathered(self.program, slot, self.layout.width) {
-            return self.gather(slot, |one, pixel| {
-                let of = one.constant(Scalar::U32(input.channels as u32));
-                let first = one.binary(BinaryOp::Mul, Ty::U32, pixel, of);
-                let own = channel.min(input.channels - 1) as u32;
-                one.binary(BinaryOp::Add, Ty::U32, first, one.constant(Scalar::U32(own)))
-            });
-        }
-        let mut pixels = self.pixels.borrow_mut();
-        let channels = pixels.entry(slot).or_insert_with(|| self.load_pixels(input, buffer, position));
-        channels[channel.min(channels.len() - 1)]
-    }
-
-    /// Every channel of a vector of pixels.
-    fn load_pixels(&self, input: InputSlot, buffer: Value, position: Value) -> Vec<Value> {
-        let (make, width, channels) = (&self.generator, self.layout.width, input.channels);
-        if input.dtype == DType::U8 && channels == 4 {
-            let words = self.load_at(buffer, position);
-            return (0..4).map(|channel| make.byte_lane(words, channel)).collect();
-        }
-        if channels == 1 {
-            return vec![self.unpacked(self.load_at(buffer, position), input.dtype)];
-        }
-        let vectors: Vec<Value> = (0..channels)
-            .map(|part| {
-                let position = self.part_position(position, channels, part, true);
-                self.unpacked(self.load_at(buffer, position), input.dtype)
-            })
-            .collect();
-        let element = |index: usize| make.extract(vectors[index / width], index % width, width);
-        (0..channels)
-            .map(|channel| {
-                let lanes: Vec<Value> = (0..width).map(|pixel| element(pixel * channels + channel)).collect();
-                make.construct(&lanes)
-            })
-            .collect()
-    }
-
-    /// The position of one of the vectors that make up a vector of pixels. The last pixels may fill only some of them:
-    /// kept inside, the rest is read again.
-    fn part_position(&self, position: Value, parts: usize, part: usize, inside: bool) -> Value {
-        let one = self.one();
-        let first = one.binary(BinaryOp::Mul, Ty::U32, self.as_u32(position), one.constant(Scalar::U32(parts as u32)));
-        let own = one.binary(BinaryOp::Add, Ty::U32, first, one.constant(Scalar::U32(part as u32)));
-        if !inside || part == 0 {
-            return self.as_position(own);
-        }
-        let last = one.binary(BinaryOp::Sub, Ty::U32, self.parts_filled(parts), one.constant(Scalar::U32(1)));
-        self.as_position(one.binary(BinaryOp::Min, Ty::U32, own, last))
-    }
-
-    /// How many vectors the elements of all pixels fill.
-    fn parts_filled(&self, parts: usize) -> Value {
-        let (one, width) = (self.one(), self.layout.width);
-        let elements = one.binary(BinaryOp::Mul, Ty::U32, self.context.len, one.constant(Scalar::U32(parts as u32)));
-        let rounded = one.binary(BinaryOp::Add, Ty::U32, elements, one.constant(Scalar::U32(width as u32 - 1)));
-        let width = one.constant(Scalar::U32(width as u32));
-        u32::__expand_native_div(self.scope(), rounded.into(), width.into()).read_value(self.scope())
     }
 
     /// Whether a rounded result could be merged with the operation that uses it: a sum with a sum, a product with a
@@ -388,7 +318,7 @@ impl<'a> Emitter<'a> {
 
     /// Elements of an input lane by lane, at the index that `place` makes of each lane's own. Indices are kept inside the
     /// buffer: lanes past the end compute on rubbish, but must not read beyond it.
-    fn gather(&self, slot: usize, place: impl Fn(&Generator, Value) -> Value) -> Value {
+    pub(super) fn gather(&self, slot: usize, place: impl Fn(&Generator, Value) -> Value) -> Value {
         let one = self.one();
         self.gather_lanes(slot, self.indices(), |index| place(&one, index))
     }
@@ -497,7 +427,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// Lanes of an output's register type, as they lie in memory.
-    fn packed(&self, value: Value, dtype: DType) -> Value {
+    pub(super) fn packed(&self, value: Value, dtype: DType) -> Value {
         match dtype {
             DType::U8 if self.layout.packed => self.generator.pack(value),
             DType::U8 => {
@@ -507,45 +437,14 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    fn store_at(&self, scope: &Scope, output: Value, position: Value, value: Value) {
+    pub(super) fn store_at(&self, scope: &Scope, output: Value, position: Value, value: Value) {
         let index = IndexOp::maybe_checked(scope.ctx_mut(), output, position, false);
         let pointer = scope.register_with_result(&index);
         scope.register(&StoreOp::new(scope.ctx_mut(), pointer, value));
     }
 
-    fn write(&self, slot: usize, output: Value, value: Value) {
+    pub(super) fn write(&self, slot: usize, output: Value, value: Value) {
         let value = self.packed(value, self.program.outputs()[slot]);
         self.store_at(self.scope(), output, self.context.position, value);
-    }
-
-    /// Stores every channel of a vector of pixels.
-    fn write_pixels(&self, slot: usize, output: Value, pixel: &[Value]) {
-        let (make, width, channels) = (&self.generator, self.layout.width, pixel.len());
-        let (dtype, position) = (self.program.outputs()[slot], self.context.position);
-        if dtype == DType::U8 && channels == 4 {
-            return self.store_at(self.scope(), output, position, make.words_of(pixel));
-        }
-        if channels == 1 {
-            return self.write(slot, output, pixel[0]);
-        }
-        for part in 0..channels {
-            let element = |lane: usize| {
-                let index = part * width + lane;
-                make.extract(pixel[index % channels], index / channels, width)
-            };
-            let lanes: Vec<Value> = (0..width).map(element).collect();
-            let value = self.packed(make.construct(&lanes), dtype);
-            let own = self.part_position(position, channels, part, false);
-            if part == 0 {
-                self.store_at(self.scope(), output, own, value);
-                continue;
-            }
-            // Vectors that hold no pixel any more may lie outside the buffer.
-            let filled = self.parts_filled(channels);
-            let used = self.one().compare(CompareOp::Lt, Ty::U32, self.as_u32(own), filled);
-            cubecl::frontend::branch::if_expand(self.scope(), used.into(), |scope| {
-                self.store_at(scope, output, own, value);
-            });
-        }
     }
 }

@@ -20,3 +20,4 @@ pub(crate) mod arithmetic;
 mod bytes;
 pub(crate) mod emit;
 pub(crate) mod fragment;
+mod pixels;

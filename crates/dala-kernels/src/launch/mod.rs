@@ -8,6 +8,7 @@ mod fold;
 mod map;
 mod matmul;
 mod moves;
+mod pack;
 mod resample;
 mod stencil;
 mod weigh;
@@ -61,7 +62,7 @@ impl Geometry {
             Task::Weigh(task) => weigh::geometry(task, facts),
             Task::Resample(task) => resample::geometry(task, facts),
             Task::Move(task) => moves::geometry(task, facts),
-            Task::Pack(task) => matmul::pack_geometry(task, facts),
+            Task::Pack(task) => pack::geometry(task, facts),
             Task::Matmul(task) => matmul::geometry(task, facts),
             Task::Count(task) => count::geometry(task, facts),
         }
@@ -144,7 +145,7 @@ pub fn launch(client: &Client, compiled: &CompileCount, launch: &Launch) -> Resu
         Task::Weigh(task) => weigh::launch(client, compiled, task, geometry, &bound),
         Task::Resample(task) => resample::launch(client, compiled, task, geometry, &bound),
         Task::Move(task) => moves::launch(client, compiled, task, geometry, &bound),
-        Task::Pack(task) => matmul::launch_pack(client, compiled, task, geometry, &bound),
+        Task::Pack(task) => pack::launch(client, compiled, task, geometry, &bound),
         Task::Matmul(task) => matmul::launch(client, compiled, task, geometry, &bound),
         Task::Count(task) => count::launch(client, compiled, task, geometry, &bound),
     }
