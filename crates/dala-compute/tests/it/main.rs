@@ -19,5 +19,6 @@ mod golden;
 mod memory;
 mod paths;
 mod pictures;
+mod random_calls;
 mod support;
 mod table;
