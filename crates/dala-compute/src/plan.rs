@@ -7,8 +7,8 @@ use dala_kernels::launch::{CAPACITY_STEP, Geometry};
 use dala_kernels::{Kernel, KernelId, Work};
 use dala_spec::work::Map;
 use dala_spec::{
-    Data, DeviceFacts, Lowering, ParamKind, ParamValue, Place, Program, Scalar, Shape, Signature, SpecError, Step,
-    Task, TensorType, Unsupported,
+    Data, DeviceFacts, Lowering, ParamKind, ParamValue, Place, Program, Scalar, Signature, SpecError, Step, Task,
+    TensorType, Unsupported,
 };
 use lru::LruCache;
 
@@ -49,9 +49,8 @@ impl Plan {
     /// A plan of one program over `words` 32-bit words, from its inputs to its output.
     pub(crate) fn over_words(program: Program, words: usize, facts: &DeviceFacts) -> Plan {
         let reads: Vec<Place> = (0..program.inputs().len()).map(Place::Input).collect();
-        let lens = vec![words; program.inputs().len()];
         let mut lowering = Lowering::new();
-        lowering.step(Task::Map(Map { program, shape: Shape::new([words]), lens }), reads, Place::Output);
+        lowering.step(Task::Map(Map::over_words(program, words)), reads, Place::Output);
         Plan::new(lowering, facts, Vec::new())
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use dala_spec::work::Map;
 use dala_spec::{
-    DType, Data, DeviceFacts, Expr, KernelSpec, Lowering, Params, Place, Program, Shape, Signature, SpecError, Task,
+    DType, Data, DeviceFacts, Expr, KernelSpec, Lowering, Params, Place, Program, Signature, SpecError, Task,
 };
 
 use crate::Reference;
@@ -42,7 +42,7 @@ pub struct Example {
 }
 
 /// The plain Rust function that computes the same.
-type ReferenceFn = fn(&Reference) -> Data;
+pub(crate) type ReferenceFn = fn(&Reference) -> Data;
 
 /// A named operation. Built with [`Kernel::pointwise`] or [`Kernel::lowered`].
 #[derive(Clone)]
@@ -130,8 +130,7 @@ pub(crate) fn map_all(program: Program, signature: &Signature) -> Lowering {
     let mut lowering = Lowering::new();
     let reads: Vec<Place> = (0..signature.inputs.len()).map(Place::Input).collect();
     let map = if program.is_copy() {
-        let words = (signature.output.shape.len() * signature.output.dtype.size()).div_ceil(4);
-        Map { program: Program::move_words(), shape: Shape::new([words]), lens: vec![words] }
+        Map::copy(&signature.output)
     } else {
         let lens = signature.inputs.iter().map(|input| input.shape.len()).collect();
         Map { program, shape: signature.output.shape.clone(), lens }

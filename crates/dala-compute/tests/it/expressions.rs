@@ -10,12 +10,7 @@ use dala_compute::{
 use dala_spec::expr::{BinaryOp, LogicOp, Op, UnaryOp, apply_binary, apply_unary, cast, compare, store};
 use dala_spec::{Expr, Program, Scope, validate};
 
-use crate::support::{Random, device_names, upload};
-
-/// How many expressions are tried per device. About 150 take a quarter of a minute.
-fn cases() -> usize {
-    std::env::var("DALA_PROPERTY_CASES").ok().and_then(|count| count.parse().ok()).unwrap_or(150)
-}
+use crate::support::{Random, device_names, property_cases, upload};
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Kind {
@@ -404,13 +399,13 @@ fn random_expressions() {
     for name in device_names() {
         let device = Device::open(&name).unwrap();
         let mut counts = Counts { elements: 0, undecided: 0 };
-        for case in 0..cases() {
+        for case in 0..property_cases() {
             check_case(&device, case as u64, &mut counts);
         }
         let share = 100.0 * counts.undecided as f64 / counts.elements as f64;
         println!(
             "expressions on {name}: {} random ones, {} elements compared, {share:.1} % of the elements left out",
-            cases(),
+            property_cases(),
             counts.elements - counts.undecided
         );
         assert!(share < 30.0, "{share} % of the elements prove nothing");

@@ -1,22 +1,11 @@
 //! Launchers choose between ways by size, alignment and device: here each way is taken, at sizes like those of real use, and held
 //! against the kernel's reference, which the golden files vouch for.
 
-use dala_compute::{Buffer, DType, Data, Definition, Device, Params, Scalar, TensorType};
+use dala_compute::{Buffer, DType, Data, Definition, Device, Params, TensorType};
 use dala_kernels::Reference;
 use dala_spec::validate;
 
-use crate::support::{Random, device_names, filled_with_rubbish, upload};
-
-/// Values as in pictures for bytes, between -1 and 1 for floats.
-fn values(ty: &TensorType, seed: u64) -> Data {
-    let mut random = Random(seed);
-    let value = |_| match ty.dtype {
-        DType::U8 => Scalar::U8(random.next() as u8),
-        dtype if dtype.is_float() => Scalar::from_f64(dtype, random.unit()),
-        dtype => Scalar::from_i64(dtype, random.below(1000) as i64),
-    };
-    Data::collect(ty.dtype, (0..ty.shape.len()).map(value).collect::<Vec<_>>())
-}
+use crate::support::{Random, device_names, filled_with_rubbish, ordinary, upload};
 
 /// Runs a call on every device and compares with the reference: bytes within one level, floats within `tolerance`.
 fn check(kernel: &str, dtype: DType, inputs: &[&[usize]], output: &[usize], params: Params, tolerance: f64) {
@@ -24,7 +13,7 @@ fn check(kernel: &str, dtype: DType, inputs: &[&[usize]], output: &[usize], para
     let output = TensorType::new(dtype, output);
     let own = dala_kernels::list::built_in().into_iter().find(|own| own.spec.name == kernel).unwrap();
     let signature = validate(&own.spec, &types, &output, &params).unwrap();
-    let data: Vec<Data> = types.iter().enumerate().map(|(seed, ty)| values(ty, seed as u64)).collect();
+    let data: Vec<Data> = types.iter().enumerate().map(|(seed, ty)| ordinary(&mut Random(seed as u64), ty)).collect();
     let expected = own.reference.unwrap()(&Reference { inputs: &data, signature: &signature });
     for name in device_names() {
         let device = Device::open(&name).unwrap();
@@ -165,13 +154,13 @@ fn in_place() {
     for name in device_names() {
         let device = Device::open(&name).unwrap();
         let ty = TensorType::new(DType::U8, [20, 64, 4]);
-        let data = values(&ty, 5);
+        let data = ordinary(&mut Random(5), &ty);
         let apart = filled_with_rubbish(&device, DType::U8, [20, 64, 4]);
         for (kernel, params) in
             [("blur", Params::new().with("radius", 2)), ("flip", Params::new()), ("lut", Params::new())]
         {
             let image = upload(&device, &data, [20, 64, 4]);
-            let table = upload(&device, &values(&TensorType::new(DType::U8, [256]), 6), [256]);
+            let table = upload(&device, &ordinary(&mut Random(6), &TensorType::new(DType::U8, [256])), [256]);
             let inputs = if kernel == "lut" { vec![&image, &table] } else { vec![&image] };
             device.run(kernel, &inputs, &apart, &params).unwrap();
             device.run(kernel, &inputs, &image, &params).unwrap();

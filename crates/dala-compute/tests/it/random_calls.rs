@@ -1,10 +1,10 @@
 //! Random calls of kernels that lower to steps, against their references: sizes, axes and params that nobody thought of.
 
-use dala_compute::{DType, Data, Device, Params, Scalar, TensorType};
+use dala_compute::{DType, Data, Device, Params, TensorType};
 use dala_kernels::{Reference, Work};
 use dala_spec::validate;
 
-use crate::support::{Random, device_names, filled_with_rubbish, upload};
+use crate::support::{Random, device_names, filled_with_rubbish, ordinary, property_cases, upload};
 
 struct Call {
     kernel: &'static str,
@@ -121,27 +121,12 @@ fn call(random: &mut Random) -> Call {
     }
 }
 
-fn values(random: &mut Random, ty: &TensorType) -> Data {
-    let value = |_| match ty.dtype {
-        DType::U8 => Scalar::U8(random.next() as u8),
-        dtype if dtype.is_float() => Scalar::from_f64(dtype, random.unit()),
-        DType::U32 => Scalar::U32(random.below(1000) as u32),
-        dtype => Scalar::from_i64(dtype, random.below(1000) as i64 - 300),
-    };
-    Data::collect(ty.dtype, (0..ty.shape.len()).map(value).collect::<Vec<_>>())
-}
-
-/// How many calls each device gets; `DALA_PROPERTY_CASES` asks for more.
-fn cases() -> u64 {
-    std::env::var("DALA_PROPERTY_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(150)
-}
-
 #[test]
 fn random_calls() {
     for name in device_names() {
         let device = Device::open(&name).unwrap();
         let (mut compared, mut refused) = (0, 0);
-        for seed in 0..cases() {
+        for seed in 0..property_cases() as u64 {
             let mut random = Random(seed);
             let Call { kernel, inputs, output, params } = call(&mut random);
             let what = format!("{name}, seed {seed}: {kernel} {inputs:?} -> {output:?} {params:?}");
@@ -149,7 +134,7 @@ fn random_calls() {
             assert!(matches!(own.work, Work::Lowered(_)), "{kernel} is an expression, and tested as one");
             let signature =
                 validate(&own.spec, &inputs, &output, &params).unwrap_or_else(|errors| panic!("{what}: {errors:?}"));
-            let data: Vec<Data> = inputs.iter().map(|ty| values(&mut random, ty)).collect();
+            let data: Vec<Data> = inputs.iter().map(|ty| ordinary(&mut random, ty)).collect();
             let buffers: Vec<_> =
                 data.iter().zip(&inputs).map(|(data, ty)| upload(&device, data, ty.shape.clone())).collect();
             let target = filled_with_rubbish(&device, output.dtype, output.shape.clone());

@@ -1,6 +1,6 @@
 //! What the other tests share: devices, data, comparison.
 
-use dala_compute::{Buffer, DType, Data, Device, Scalar, Shape};
+use dala_compute::{Buffer, DType, Data, Device, Scalar, Shape, TensorType};
 
 /// The devices that must be there: all three software ones, unless `DALA_TEST_DEVICES` names others.
 pub fn device_names() -> Vec<String> {
@@ -63,6 +63,22 @@ pub fn elements(dtype: DType, len: usize, seed: u64) -> Data {
         other => Scalar::from_i64(other, int(&mut random)),
     };
     Data::collect(dtype, (0..len).map(element).collect::<Vec<_>>())
+}
+
+/// Elements without surprises: all bytes, floats between -1 and 1, other integers of three digits.
+pub fn ordinary(random: &mut Random, ty: &TensorType) -> Data {
+    let value = |_| match ty.dtype {
+        DType::U8 => Scalar::U8(random.next() as u8),
+        dtype if dtype.is_float() => Scalar::from_f64(dtype, random.unit()),
+        DType::U32 => Scalar::U32(random.below(1000) as u32),
+        dtype => Scalar::from_i64(dtype, random.below(1000) as i64 - 300),
+    };
+    Data::collect(ty.dtype, (0..ty.shape.len()).map(value).collect::<Vec<_>>())
+}
+
+/// How many random expressions and calls each device gets; about 150 take a quarter of a minute.
+pub fn property_cases() -> usize {
+    std::env::var("DALA_PROPERTY_CASES").ok().and_then(|count| count.parse().ok()).unwrap_or(150)
 }
 
 pub fn upload(device: &Device, data: &Data, shape: impl Into<Shape>) -> Buffer {

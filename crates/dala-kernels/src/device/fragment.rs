@@ -83,11 +83,11 @@ impl Part {
         &self.code.0
     }
 
-    /// These fragments, which share one list of run-time values and one list of buffers: the step's reads from
+    /// Makes parts of fragments, which share one list of run-time values and one list of buffers: the step's reads from
     /// `first_read` on.
-    pub(crate) fn list<'a>(fragments: impl IntoIterator<Item = &'a Fragment>, first_read: usize) -> Vec<Part> {
+    fn maker(first_read: usize) -> impl FnMut(&Fragment) -> Part {
         let mut first_param = 0;
-        let part = |fragment: &Fragment| {
+        move |fragment| {
             let own = first_param;
             first_param += fragment.program.params().len();
             let source = |source: &Source| match *source {
@@ -97,8 +97,17 @@ impl Part {
             };
             let sources = fragment.sources.iter().map(source).collect();
             Part { code: Code(fragment.program.clone()), sources, first_param: own }
-        };
-        fragments.into_iter().map(part).collect()
+        }
+    }
+
+    /// These fragments as parts of one kernel, whose reads they count from `first_read` on.
+    pub(crate) fn each<const N: usize>(fragments: [&Fragment; N], first_read: usize) -> [Part; N] {
+        fragments.map(Part::maker(first_read))
+    }
+
+    /// As [`each`](Part::each), of all reads, for as many as there are.
+    pub(crate) fn list<'a>(fragments: impl IntoIterator<Item = &'a Fragment>) -> Vec<Part> {
+        fragments.into_iter().map(Part::maker(0)).collect()
     }
 }
 

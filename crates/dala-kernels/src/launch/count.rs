@@ -25,9 +25,7 @@ pub(super) fn launch(
     let layout = bound.layout(1);
     let reads = bound.fragment_reads(&[&count.bin], layout, 0, count.len, 0)?;
     let output = bound.slice_mut(0, 4, count.parts * count.bins)?;
-    let Some(bin) = Part::list([&count.bin], 0).pop() else {
-        return Err(LaunchRefused("a count without a program".to_owned()));
-    };
+    let [bin] = Part::each([&count.bin], 0);
     // SAFETY: each part stays in its own row of bins and in its own share of the elements.
     unsafe {
         count_bins::launch_unchecked(

@@ -27,14 +27,10 @@ struct FoldCode {
     /// Whether the lanes of a vector are neighbours on one line, not on neighbouring lines.
     along: bool,
     /// The type the values have.
-    ty: TyKey,
+    ty: Ty,
     /// How the finish is laid out.
     finish_layout: Layout,
 }
-
-/// An expression's type, as part of a key.
-#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
-struct TyKey(Ty);
 
 /// How many elements a unit takes at a time.
 pub fn width(fold: &Fold, facts: &DeviceFacts) -> usize {
@@ -92,12 +88,12 @@ pub(super) fn launch(
     let written = if each { elements } else { fold.outer * fold.pieces() * fold.inner };
     let binding = finish_layout.binding(finish.program.outputs()[0], 1);
     let output = bound.output(0, binding.elem, binding.width, written / finish_layout.width)?;
-    let mut parts = Part::list(fragments, 0);
+    let mut parts = Part::list(fragments);
     let (Some(finish), Some(ty)) = (parts.pop(), parts.first().map(|part| Ty::of(part.program().outputs()[0]))) else {
         return Err(LaunchRefused("a fold without phases".to_owned()));
     };
     let phases = fold.phases.iter().map(|phase| phase.how).zip(parts).collect();
-    let code = FoldCode { phases, finish, each, along, ty: TyKey(ty), finish_layout };
+    let code = FoldCode { phases, finish, each, along, ty, finish_layout };
     macro_rules! launch_with {
         ($type:ty) => {
             // SAFETY: every position is below `items` times the length of a line, which the buffers were checked to hold.
@@ -136,13 +132,7 @@ pub(super) fn launch(
 
 /// Two values as one.
 #[cube]
-fn combine<T: CubePrimitive>(
-    a: T,
-    b: T,
-    #[comptime] how: FoldOp,
-    #[comptime] ty: TyKey,
-    #[comptime] width: usize,
-) -> T {
+fn combine<T: CubePrimitive>(a: T, b: T, #[comptime] how: FoldOp, #[comptime] ty: Ty, #[comptime] width: usize) -> T {
     intrinsic!(|scope| {
         let op = match how {
             FoldOp::Sum => BinaryOp::Add,
@@ -151,7 +141,7 @@ fn combine<T: CubePrimitive>(
             FoldOp::Min | FoldOp::ArgMin => BinaryOp::Min,
         };
         let (a, b) = (a.read_value(scope), b.read_value(scope));
-        Generator { scope, width }.binary(op, ty.0, a, b).into()
+        Generator { scope, width }.binary(op, ty, a, b).into()
     })
 }
 
@@ -165,19 +155,19 @@ fn better<T: CubePrimitive, V: CubePrimitive, P: CubePrimitive>(
     then: T,
     other: T,
     #[comptime] how: FoldOp,
-    #[comptime] ty: TyKey,
+    #[comptime] ty: Ty,
     #[comptime] width: usize,
 ) -> T {
     intrinsic!(|scope| {
         let make = Generator { scope, width };
         let (value, best) = (value.read_value(scope), best.read_value(scope));
         let beats = if how == FoldOp::ArgMax { CompareOp::Gt } else { CompareOp::Lt };
-        let beats = make.compare(beats, ty.0, value, best);
-        let equal = make.compare(CompareOp::Eq, ty.0, value, best);
+        let beats = make.compare(beats, ty, value, best);
+        let equal = make.compare(CompareOp::Eq, ty, value, best);
         let earlier = make.compare(CompareOp::Lt, Ty::S32, place.read_value(scope), best_place.read_value(scope));
         let first = make.logic(LogicOp::And, equal, earlier);
         let mut better = make.logic(LogicOp::Or, beats, first);
-        if ty.0.is_float() {
+        if ty.is_float() {
             // NaN loses to everything, wherever it was found.
             let number = make.not(make.is_nan(value));
             let replaces = make.logic(LogicOp::And, make.is_nan(best), number);
@@ -244,8 +234,9 @@ fn fold_lines<A: Numeric, N: Size>(
         let count = (stop - begin) / lanes;
         let base = block * (length / lanes) * stride + (begin / lanes) * stride + side;
 
+        // What later phases see, in all lanes, and what the line comes to.
         let mut results = Values::new();
-        let mut singles = Values::new();
+        let mut finals = Values::new();
         #[unroll]
         for phase in 0..comptime!(code.phases.len()) {
             let how = comptime!(code.phases[phase].0);
@@ -279,9 +270,10 @@ fn fold_lines<A: Numeric, N: Size>(
                         top = better::<A, A, i32>(value, here, top, found, value, top, how, ty, 1usize);
                         found = new_place;
                     }
-                    singles.push::<i32>(found);
+                    finals.push::<i32>(found);
                     results.push::<Vector<i32, N>>(Vector::new(found));
                 } else {
+                    finals.push::<Vector<i32, N>>(place);
                     results.push::<Vector<i32, N>>(place);
                 }
             } else {
@@ -306,9 +298,10 @@ fn fold_lines<A: Numeric, N: Size>(
                     for lane in 1..width {
                         whole = combine::<A>(whole, value.extract(lane), how, ty, 1usize);
                     }
-                    singles.push::<A>(whole);
+                    finals.push::<A>(whole);
                     results.push::<Vector<A, N>>(Vector::new(whole));
                 } else {
+                    finals.push::<Vector<A, N>>(value);
                     results.push::<Vector<A, N>>(value);
                 }
             }
@@ -329,27 +322,15 @@ fn fold_lines<A: Numeric, N: Size>(
             }
         } else {
             let at = Whereabouts { position: item as usize, column: side as usize, some: items };
-            if comptime!(along) {
-                fragment_store(
-                    reads,
-                    outputs,
-                    params,
-                    &singles,
-                    at,
-                    comptime!(finish.clone()),
-                    comptime!(code.finish_layout),
-                );
-            } else {
-                fragment_store(
-                    reads,
-                    outputs,
-                    params,
-                    &results,
-                    at,
-                    comptime!(finish.clone()),
-                    comptime!(code.finish_layout),
-                );
-            }
+            fragment_store(
+                reads,
+                outputs,
+                params,
+                &finals,
+                at,
+                comptime!(finish.clone()),
+                comptime!(code.finish_layout),
+            );
         }
     }
 }

@@ -6,7 +6,7 @@ use dala_spec::expr::{BinaryOp, Op, Ty, UnaryOp};
 use dala_spec::work::Map;
 use dala_spec::{DType, DeviceFacts, Program, Support};
 
-use super::{Bound, Geometry, LaunchRefused, MAX_CUBES_PER_AXIS};
+use super::{Bound, Geometry, LaunchRefused, grid};
 use crate::device::args::{Buffers, Scalars};
 use crate::device::emit::{Context, Layout, Slot, emit};
 use crate::device::fragment::{Code, CompileCount, count_compilation};
@@ -22,16 +22,8 @@ impl Geometry {
         // Several vectors per unit, but enough cubes for all units to have work.
         let cubes_wanted = if cpu { 4 } else { 256 };
         let steps = (vectors / (units as usize * cubes_wanted)).clamp(1, facts.vectors_per_unit);
-        let cubes = vectors.div_ceil(units as usize * steps) as u64;
-        let rows = cubes.div_ceil(u64::from(MAX_CUBES_PER_AXIS)).max(1);
-        let columns = if cpu { cubes } else { cubes.div_ceil(rows) };
-        Geometry {
-            width,
-            units,
-            steps: steps as u32,
-            interleaved: !cpu,
-            cubes: (columns as u32, if cpu { 1 } else { rows as u32 }, 1),
-        }
+        let cubes = grid(vectors, units, steps, facts);
+        Geometry { width, units, steps: steps as u32, interleaved: !cpu, cubes }
     }
 }
 
@@ -218,6 +210,7 @@ fn run_program(
 
 #[cfg(test)]
 mod tests {
+    use super::super::MAX_CUBES_PER_AXIS;
     use super::*;
 
     fn facts(cpu: bool, units_per_cube: u32) -> DeviceFacts {

@@ -75,9 +75,7 @@ pub(super) fn launch(
     let reads = bound.fragment_reads(&[&matmul.store], layout, 2, results, matmul.n / tile.lanes)?;
     let binding = layout.binding(matmul.store.program.outputs()[0], 1);
     let outputs = vec![bound.output(0, binding.elem, binding.width, results)?];
-    let Some(store) = Part::list([&matmul.store], 2).pop() else {
-        return Err(LaunchRefused("a product without a program".to_owned()));
-    };
+    let [store] = Part::each([&matmul.store], 2);
     let code = MatmulCode { store, rows: tile.rows, vectors: tile.vectors, transposed: matmul.a_transposed };
     let (m, k, params) = (matmul.m as u32, matmul.k as u32, bound.scalars());
     let (row_stride, k_stride) = if matmul.a_transposed { (1, m) } else { (k, 1) };

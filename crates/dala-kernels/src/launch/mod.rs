@@ -73,10 +73,7 @@ impl Geometry {
         let units = if facts.cpu { facts.units_per_cube } else { facts.units_per_cube.min(64) };
         // Blocks keep a CPU's caches warm; sixteen of them for each core even out what else the machine does.
         let steps = if facts.cpu { (items / (units as usize * 16)).max(1) } else { 1 };
-        let cubes = items.div_ceil(units as usize * steps) as u64;
-        let rows = cubes.div_ceil(u64::from(MAX_CUBES_PER_AXIS)).max(1);
-        let cubes = if facts.cpu { (cubes as u32, 1, 1) } else { (cubes.div_ceil(rows) as u32, rows as u32, 1) };
-        Geometry { width, units, steps: steps as u32, interleaved: false, cubes }
+        Geometry { width, units, steps: steps as u32, interleaved: false, cubes: grid(items, units, steps, facts) }
     }
 
     fn count(&self) -> CubeCount {
@@ -96,6 +93,16 @@ impl Geometry {
         }
         Ok(())
     }
+}
+
+/// Cubes of `units` units, each with `steps` pieces of work, for all `items`: in several rows where one axis holds too few.
+fn grid(items: usize, units: u32, steps: usize, facts: &DeviceFacts) -> (u32, u32, u32) {
+    let cubes = items.div_ceil(units as usize * steps) as u64;
+    if facts.cpu {
+        return (cubes as u32, 1, 1);
+    }
+    let rows = cubes.div_ceil(u64::from(MAX_CUBES_PER_AXIS)).max(1);
+    (cubes.div_ceil(rows) as u32, rows as u32, 1)
 }
 
 /// The largest power of two up to `max` that divides `len`: vectors of so many elements never straddle a line's end.

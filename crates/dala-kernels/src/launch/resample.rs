@@ -51,10 +51,7 @@ pub(super) fn launch(
     let binding = layout.binding(resample.store.program.outputs()[0], 1);
     let output = bound.output(0, binding.elem, binding.width, to.0 * groups)?;
     let scratch = bound.slice_mut(1, 4 * Resample::CHANNELS, geometry.units as usize * from.1)?;
-    let mut parts = Part::list([&resample.load, &resample.store], 4);
-    let (Some(store), Some(load)) = (parts.pop(), parts.pop()) else {
-        return Err(LaunchRefused("resampling without programs".to_owned()));
-    };
+    let [load, store] = Part::each([&resample.load, &resample.store], 4);
     // SAFETY: windows of rows and columns lie inside the picture, as their maker made sure, and each unit has a row of its
     // own: the cubes of a unit run one after the other on a CPU.
     unsafe {

@@ -98,10 +98,7 @@ pub(super) fn launch(
     let reads = bound.fragment_reads(&[&stencil.load, &stencil.store], layout, 0, total, vectors)?;
     let binding = layout.binding(stencil.store.program.outputs()[0], 1);
     let output = bound.output(0, binding.elem, binding.width, total)?;
-    let mut parts = Part::list([&stencil.load, &stencil.store], 0);
-    let (Some(store), Some(load)) = (parts.pop(), parts.pop()) else {
-        return Err(LaunchRefused("a stencil without programs".to_owned()));
-    };
+    let [load, store] = Part::each([&stencil.load, &stencil.store], 0);
     let weights = stencil.filters.iter().flat_map(|filter| filter.down.iter().chain(&filter.across));
     let weights = weights.map(|weight| InputScalar::new(*weight, elem(Ty::F32))).collect();
     let code = StencilCode {

@@ -52,10 +52,7 @@ pub(super) fn launch(
     let reads = bound.fragment_reads(&[&weigh.load], load_layout, 2, loaded / load_layout.width, 0)?;
     let binding = layout.binding(weigh.store.program.outputs()[0], 1);
     let output = bound.output(0, binding.elem, binding.width, items)?;
-    let mut parts = Part::list([&weigh.load, &weigh.store], 2);
-    let (Some(store), Some(load)) = (parts.pop(), parts.pop()) else {
-        return Err(LaunchRefused("a weighted sum without programs".to_owned()));
-    };
+    let [load, store] = Part::each([&weigh.load, &weigh.store], 2);
     // SAFETY: positions come from the axis's sizes, and those in the table were checked against them by its maker.
     unsafe {
         weigh_axis::launch_unchecked(

@@ -6,10 +6,11 @@ pub(crate) mod product;
 pub(crate) mod reduce;
 pub(crate) mod resample;
 pub(crate) mod shapes;
+pub(crate) mod softmax;
 pub(crate) mod view;
 
 use dala_spec::work::{Argument, Fragment, Map};
-use dala_spec::{DType, Expr, Place, Program, Shape, Signature, SpecError, Task, TensorType};
+use dala_spec::{DType, Expr, Place, Program, Signature, SpecError, Task, TensorType};
 
 /// A fragment that hands value 0 on, as `to`.
 fn hand_on(from: DType, to: DType, call: &Signature) -> Result<Fragment, SpecError> {
@@ -35,12 +36,6 @@ pub(crate) fn map(
     let shape = output.shape.clone();
     let program = Program::build(expr, &names, &Signature { inputs: types, output, params: call.params.clone() })?;
     Ok(Task::Map(Map { program, shape, lens }))
-}
-
-/// A copy of a whole buffer of that type, in 32-bit words.
-pub(crate) fn copy(ty: &TensorType) -> Task {
-    let words = (ty.shape.len() * ty.dtype.size()).div_ceil(4);
-    Task::Map(Map { program: Program::move_words(), shape: Shape::new([words]), lens: vec![words] })
 }
 
 /// The call's inputs.

@@ -1,14 +1,16 @@
 //! Reductions over any axes: lines are folded one group of neighbouring axes at a time.
 
+use dala_spec::expr::{BinaryOp, CompareOp, apply_binary, cast, compare};
 use dala_spec::work::{Argument, Finish, Fold, FoldOp, Fragment, Phase};
 use dala_spec::{
-    Class, DType, DTypes, Data, DeviceFacts, Expr, KernelSpec, Lowering, OutputDType, ParamKind, Place, Scalar, Shape,
-    ShapeCall, ShapeProblem, Signature, SpecError, Support, Task, TensorType, param,
+    Class, DType, DTypes, Data, DeviceFacts, Expr, KernelSpec, Lowering, NUMBERS, OutputDType, ParamKind, Params,
+    Place, Scalar, Shape, ShapeCall, ShapeProblem, Signature, SpecError, Support, Task, TensorType, Tolerance, param,
 };
 
-use super::{map, view::View};
-use crate::Reference;
+use super::{map, shapes, view::View};
+use crate::kernel::ReferenceFn;
 use crate::launch::fold_width;
+use crate::{Kernel, LowerFn, Reference};
 
 /// The spec of a kernel that reduces the axes of its param `axes`.
 pub(crate) fn spec(
@@ -30,10 +32,91 @@ pub(crate) fn spec(
         .param(param("keep_dims", ParamKind::Bool).default(false).summary("whether reduced axes stay, with size 1"))
 }
 
+/// A kernel of such a spec, with the small call that suits all of them.
+pub(crate) fn kernel(spec: KernelSpec, lower: LowerFn, reference: ReferenceFn) -> Kernel {
+    Kernel::lowered(spec, lower)
+        .example(&[&[5, 12]], &[5])
+        .example_params(|| Params::new().with("axes", 1))
+        .reference(reference)
+}
+
+/// A kernel that accumulates in its output's type, to which values are converted first.
+pub(crate) fn accumulating(name: &str, summary: &str, lower: LowerFn, reference: ReferenceFn) -> Kernel {
+    const WIDE: DTypes = &[DType::F32, DType::F64, DType::S32, DType::S64, DType::U32];
+    let spec = spec(name, summary, NUMBERS, OutputDType::OneOf(WIDE), shapes::without_axes)
+        .tolerance(Tolerance::Close { epsilons: 64.0, absolute_epsilons: 64.0 });
+    kernel(spec, lower, reference).example_dtype(DType::S32)
+}
+
+/// The lowering of such a kernel.
+pub(crate) fn accumulated(call: &Signature, facts: &DeviceFacts, how: FoldOp) -> Result<Lowering, SpecError> {
+    reduced(call, facts, &axes(call), &Reduction { how, dtype: call.output.dtype, finish: Expr::input("r") })
+}
+
+/// The same in plain Rust, from `start` on: floats in f64, integers in 64 bits that wrap.
+pub(crate) fn accumulated_reference(
+    call: &Reference,
+    start: i64,
+    floats: fn(f64, f64) -> f64,
+    integers: fn(i64, i64) -> i64,
+) -> Data {
+    let dtype = call.dtype();
+    reference(call, |line| {
+        if dtype.is_float() {
+            let values = line.iter().map(|value| value.as_f64());
+            return Scalar::from_f64(dtype, values.fold(start as f64, floats));
+        }
+        let values = line.iter().map(|value| cast(*value, dtype).as_i64());
+        Scalar::from_i64(dtype, values.fold(start, integers))
+    })
+}
+
+/// The lowering of a kernel that picks one of the elements.
+pub(crate) fn picked(call: &Signature, facts: &DeviceFacts, how: FoldOp) -> Result<Lowering, SpecError> {
+    let dtype = register_type(call.output.dtype);
+    reduced(call, facts, &axes(call), &Reduction { how, dtype, finish: Expr::input("r") })
+}
+
+/// The same in plain Rust: `op` gives one of two elements.
+pub(crate) fn picked_reference(call: &Reference, op: BinaryOp) -> Data {
+    reference(call, |line| {
+        let first = line.first().copied().unwrap_or(Scalar::U8(0));
+        line.iter().skip(1).fold(first, |best, value| apply_binary(op, best, *value))
+    })
+}
+
+/// A kernel that says where an element is.
+pub(crate) fn locating(name: &str, summary: &str, lower: LowerFn, reference: ReferenceFn) -> Kernel {
+    let positions = OutputDType::OneOf(&[DType::S32, DType::U32, DType::S64]);
+    let spec = spec(name, summary, NUMBERS, positions, shapes::without_full_axes);
+    kernel(spec, lower, reference).example_dtype(DType::S32)
+}
+
+/// The lowering of such a kernel.
+pub(crate) fn located(call: &Signature, facts: &DeviceFacts, how: FoldOp) -> Result<Lowering, SpecError> {
+    let dtype = register_type(call.inputs[0].dtype);
+    let finish = Expr::input("r").cast(call.output.dtype);
+    reduced(call, facts, &axes(call), &Reduction { how, dtype, finish })
+}
+
+/// The same in plain Rust: the first of those that nothing `beats`. NaN loses to everything.
+pub(crate) fn located_reference(call: &Reference, beats: CompareOp) -> Data {
+    reference(call, |line| {
+        let mut best = 0;
+        for (at, value) in line.iter().enumerate() {
+            let replaces = line[best].as_f64().is_nan() && !value.as_f64().is_nan();
+            if compare(beats, *value, line[best]) || replaces {
+                best = at;
+            }
+        }
+        Scalar::from_i64(call.dtype(), best as i64)
+    })
+}
+
 /// The axes that a call of such a kernel reduces.
 pub(crate) fn axes(call: &Signature) -> Vec<usize> {
     let rank = call.inputs[0].shape.rank();
-    super::shapes::axes("axes", call.params.ints("axes"), rank).unwrap_or_default()
+    shapes::axes("axes", call.params.ints("axes"), rank).unwrap_or_default()
 }
 
 /// What a plain fold of each line gives, for references: `f` gets the values of a line in order.
@@ -45,7 +128,7 @@ pub(crate) fn reference(call: &Reference, f: impl Fn(&[Scalar]) -> Scalar) -> Da
 }
 
 /// The type in which elements of `dtype` are compared.
-pub(crate) fn register_type(dtype: DType) -> DType {
+fn register_type(dtype: DType) -> DType {
     if dtype == DType::U8 { DType::S32 } else { dtype }
 }
 

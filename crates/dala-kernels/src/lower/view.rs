@@ -47,12 +47,7 @@ impl View {
         };
         let index = view.strides.iter().enumerate().map(moved).fold(Expr::size(view.offset), |sum, step| sum + step);
         let expr = Expr::input("x").gather(index);
-        let input = TensorType::new(dtype, [input_len.max(2)]);
-        let mut task = map(&expr, &[("x", input)], TensorType::new(dtype, view.dims), call)?;
-        if let Task::Map(map) = &mut task {
-            map.lens = vec![input_len];
-        }
-        Ok(task)
+        map(&expr, &[("x", TensorType::new(dtype, [input_len]))], TensorType::new(dtype, view.dims), call)
     }
 
     /// The same view as a move of words, if it has few enough axes.

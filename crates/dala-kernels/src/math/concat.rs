@@ -120,11 +120,8 @@ fn join(
         end = start;
     }
     let Some(expr) = expr else { return Ok(()) };
-    let named = NAMES.iter().zip(parts).map(|(name, (_, run))| (*name, TensorType::new(word, [(blocks * run).max(2)])));
-    let mut task = map(&expr, &named.collect::<Vec<_>>(), TensorType::new(word, [blocks, together]), call)?;
-    if let Task::Map(map) = &mut task {
-        map.lens = parts.iter().map(|(_, run)| blocks * run).collect();
-    }
+    let named = NAMES.iter().zip(parts).map(|(name, (_, run))| (*name, TensorType::new(word, [blocks * run])));
+    let task = map(&expr, &named.collect::<Vec<_>>(), TensorType::new(word, [blocks, together]), call)?;
     lowering.step(task, parts.iter().map(|(place, _)| *place).collect::<Vec<_>>(), writes);
     Ok(())
 }

@@ -2,11 +2,10 @@
 
 use dala_spec::work::FoldOp;
 use dala_spec::{
-    DType, Data, DeviceFacts, Expr, FLOATS, Lowering, NUMBERS, OutputDType, Params, Scalar, Signature, SpecError,
-    Tolerance,
+    DType, Data, DeviceFacts, Expr, FLOATS, Lowering, NUMBERS, OutputDType, Scalar, Signature, SpecError, Tolerance,
 };
 
-use crate::lower::reduce::{Reduction, axes, reduced, reference as fold_lines, spec};
+use crate::lower::reduce::{Reduction, axes, kernel as kernel_of, reduced, reference as fold_lines, spec};
 use crate::lower::shapes::without_axes;
 use crate::{Kernel, Reference};
 
@@ -14,11 +13,7 @@ use crate::{Kernel, Reference};
 pub fn kernel() -> Kernel {
     let spec = spec("reduce_mean", "Mean over axes", NUMBERS, OutputDType::OneOf(FLOATS), without_axes)
         .tolerance(Tolerance::Close { epsilons: 64.0, absolute_epsilons: 64.0 });
-    Kernel::lowered(spec, lower)
-        .example(&[&[5, 12]], &[5])
-        .example_params(|| Params::new().with("axes", 1))
-        .example_dtype(DType::F32)
-        .reference(reference)
+    kernel_of(spec, lower, reference).example_dtype(DType::F32)
 }
 
 fn lower(call: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {

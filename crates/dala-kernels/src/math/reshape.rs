@@ -1,11 +1,12 @@
 //! The same elements under another shape, which the output gives.
 
+use dala_spec::work::Map;
 use dala_spec::{
     Class, Data, DeviceFacts, KernelSpec, Lowering, NUMBERS, OutputDType, Place, Shape, ShapeCall, ShapeProblem,
-    Signature, SpecError,
+    Signature, SpecError, Task,
 };
 
-use crate::lower::{copy, shapes};
+use crate::lower::shapes;
 use crate::{Kernel, Reference};
 
 /// The kernel.
@@ -27,7 +28,7 @@ fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
 
 fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
     let mut lowering = Lowering::new();
-    lowering.step(copy(&call.output), [Place::Input(0)], Place::Output);
+    lowering.step(Task::Map(Map::copy(&call.output)), [Place::Input(0)], Place::Output);
     Ok(lowering)
 }
 

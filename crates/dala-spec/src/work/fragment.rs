@@ -79,9 +79,4 @@ impl Fragment {
         }
         Ok(Fragment { program, sources: arguments.iter().map(|argument| argument.source).collect() })
     }
-
-    /// Whether the program hands its only input on unchanged.
-    pub fn is_identity(&self) -> bool {
-        self.program.is_copy()
-    }
 }

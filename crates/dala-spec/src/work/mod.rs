@@ -42,6 +42,18 @@ pub struct Map {
     pub lens: Vec<usize>,
 }
 
+impl Map {
+    /// A program over 32-bit words, from inputs of as many words to its output.
+    pub fn over_words(program: Program, words: usize) -> Map {
+        Map { lens: vec![words; program.inputs().len()], shape: Shape::new([words]), program }
+    }
+
+    /// A copy of a whole buffer, in 32-bit words, whatever its element type.
+    pub fn copy(ty: &TensorType) -> Map {
+        Map::over_words(Program::move_words(), (ty.shape.len() * ty.dtype.size()).div_ceil(4))
+    }
+}
+
 /// One launch.
 #[derive(Clone, Debug)]
 pub enum Task {
