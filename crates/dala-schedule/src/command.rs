@@ -1,0 +1,258 @@
+//! One submitted piece of work, as whoever waits for it sees it.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock, PoisonError};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use crate::sync::atomic::{AtomicU8, Ordering};
+use crate::sync::{Condvar, Mutex, lock};
+
+/// Which command: unique in a process, in the order of submission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CommandId(pub u64);
+
+impl fmt::Display for CommandId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.0)
+    }
+}
+
+/// Where a command is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CommandState {
+    /// Not started.
+    Pending,
+    /// At least one stage was launched.
+    Running,
+    /// Done: a checked synchronisation said so.
+    Completed,
+    /// Not done, for a reason that its outcome tells.
+    Failed,
+    /// Not done, because someone cancelled it.
+    Cancelled,
+}
+
+impl CommandState {
+    const ALL: [CommandState; 5] = [
+        CommandState::Pending,
+        CommandState::Running,
+        CommandState::Completed,
+        CommandState::Failed,
+        CommandState::Cancelled,
+    ];
+
+    /// Whether nothing will change any more.
+    pub fn is_final(self) -> bool {
+        !matches!(self, CommandState::Pending | CommandState::Running)
+    }
+
+    /// Its name, as a user writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            CommandState::Pending => "pending",
+            CommandState::Running => "running",
+            CommandState::Completed => "completed",
+            CommandState::Failed => "failed",
+            CommandState::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl fmt::Display for CommandState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How a command ended. `E` is what the executor says about a failure of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub enum End<E> {
+    /// It was executed.
+    Completed,
+    /// Executing it failed.
+    Failed(E),
+    /// Someone cancelled it, or the queue was closed.
+    Cancelled,
+    /// It had not started by its deadline.
+    DeadlineExceeded,
+    /// Its lane was full, and a newer command took its place.
+    Dropped,
+    /// The device was suspended.
+    Suspended,
+    /// A command whose result it was to read did not complete.
+    DependencyFailed {
+        /// The first command that did not complete.
+        root: CommandId,
+        /// Why not.
+        cause: Arc<End<E>>,
+    },
+}
+
+impl<E> End<E> {
+    /// The state that a command ends in.
+    pub fn state(&self) -> CommandState {
+        match self {
+            End::Completed => CommandState::Completed,
+            End::Cancelled => CommandState::Cancelled,
+            _ => CommandState::Failed,
+        }
+    }
+}
+
+type Callback<E> = Box<dyn FnOnce(&End<E>) + Send>;
+
+struct Waiters<E> {
+    /// The thread that submitted it is to execute it now.
+    granted: bool,
+    /// Threads that sleep until something changes.
+    sleepers: usize,
+    wakers: Vec<Waker>,
+    callbacks: Vec<Callback<E>>,
+}
+
+/// What a command's waiters share with the queue.
+pub(crate) struct Cell<E> {
+    pub(crate) id: CommandId,
+    state: AtomicU8,
+    end: OnceLock<End<E>>,
+    waiters: Mutex<Waiters<E>>,
+    changed: Condvar,
+}
+
+impl<E> Cell<E> {
+    pub(crate) fn new(id: CommandId) -> Cell<E> {
+        Cell {
+            id,
+            state: AtomicU8::new(CommandState::Pending as u8),
+            end: OnceLock::new(),
+            waiters: Mutex::new(Waiters { granted: false, sleepers: 0, wakers: Vec::new(), callbacks: Vec::new() }),
+            changed: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn started(&self) {
+        self.state.store(CommandState::Running as u8, Ordering::Relaxed);
+    }
+
+    /// Lets the thread that submitted the command execute it.
+    pub(crate) fn grant(&self) {
+        let mut waiters = lock(&self.waiters);
+        waiters.granted = true;
+        if waiters.sleepers > 0 {
+            self.changed.notify_all();
+        }
+    }
+
+    pub(crate) fn is_granted(&self) -> bool {
+        lock(&self.waiters).granted
+    }
+
+    /// Ends the command and answers everyone who waits. Called once, under no lock.
+    pub(crate) fn finish(&self, end: End<E>) {
+        let state = end.state();
+        let end = self.end.get_or_init(|| end);
+        let (wakers, callbacks) = {
+            let mut waiters = lock(&self.waiters);
+            // Under the lock, so that nobody registers after this and is forgotten.
+            self.state.store(state as u8, Ordering::Release);
+            if waiters.sleepers > 0 {
+                self.changed.notify_all();
+            }
+            (std::mem::take(&mut waiters.wakers), std::mem::take(&mut waiters.callbacks))
+        };
+        // A waiter that panics is its own affair, and must not keep others from being answered.
+        for waker in wakers {
+            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+        }
+        for callback in callbacks {
+            let _ = catch_unwind(AssertUnwindSafe(|| callback(end)));
+        }
+    }
+
+    /// Sleeps until the command ended or was granted, or until time is up.
+    pub(crate) fn sleep(&self, limit: Option<Duration>) {
+        // A limit beyond the end of time is none.
+        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let mut waiters = lock(&self.waiters);
+        waiters.sleepers += 1;
+        while !waiters.granted && !self.state().is_final() {
+            waiters = match until {
+                None => self.changed.wait(waiters).unwrap_or_else(PoisonError::into_inner),
+                Some(until) => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        break;
+                    }
+                    self.changed.wait_timeout(waiters, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+        waiters.sleepers -= 1;
+    }
+
+    pub(crate) fn state(&self) -> CommandState {
+        CommandState::ALL[self.state.load(Ordering::Acquire) as usize]
+    }
+
+    pub(crate) fn end(&self) -> Option<&End<E>> {
+        if self.state().is_final() { self.end.get() } else { None }
+    }
+}
+
+/// A command, to whoever waits for it. Clones are of the same command.
+pub struct Ticket<E>(pub(crate) Arc<Cell<E>>);
+
+impl<E> Clone for Ticket<E> {
+    fn clone(&self) -> Ticket<E> {
+        Ticket(self.0.clone())
+    }
+}
+
+impl<E> Ticket<E> {
+    /// Which command it is.
+    pub fn id(&self) -> CommandId {
+        self.0.id
+    }
+
+    /// Where it is in its life: one atomic load.
+    pub fn state(&self) -> CommandState {
+        self.0.state()
+    }
+
+    /// How it ended, if it has.
+    pub fn end(&self) -> Option<&End<E>> {
+        self.0.end()
+    }
+
+    /// Calls back once, when the command ends, from the thread that sees the end; at once if it has ended. The callback
+    /// should be short: the thread has other work to do.
+    pub fn on_end(&self, callback: impl FnOnce(&End<E>) + Send + 'static) {
+        let mut waiters = lock(&self.0.waiters);
+        match self.0.end() {
+            None => waiters.callbacks.push(Box::new(callback)),
+            Some(end) => {
+                drop(waiters);
+                callback(end);
+            }
+        }
+    }
+
+    /// Wakes `waker` when the command ends. Gives the end if it has ended. `slot` is the waiter's own memory of where it
+    /// registered before, so that waiting again takes no more room.
+    pub fn register(&self, waker: &Waker, slot: &mut Option<usize>) -> Option<&End<E>> {
+        let mut waiters = lock(&self.0.waiters);
+        if let Some(end) = self.0.end() {
+            return Some(end);
+        }
+        match slot.and_then(|slot| waiters.wakers.get_mut(slot)) {
+            Some(registered) => registered.clone_from(waker),
+            None => {
+                *slot = Some(waiters.wakers.len());
+                waiters.wakers.push(waker.clone());
+            }
+        }
+        None
+    }
+}

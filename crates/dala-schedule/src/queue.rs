@@ -1,0 +1,624 @@
+//! The threads: hand passes to an executor, answer whoever waits.
+//!
+//! One thread at a time drives: it asks the scheduler what to do, does it without holding the lock, and tells the
+//! scheduler how it went. On an idle device that is the thread that waits for a command, so that nothing is handed to another
+//! thread and back. Otherwise it is the queue's own thread, which sleeps while there is nothing to do. Whoever stops driving
+//! while there is work wakes it.
+
+use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use crate::command::Cell;
+use crate::sync::{Condvar, Mutex, MutexGuard, lock, thread};
+use crate::{
+    Clock, CommandId, End, Governor, Lane, LaneStats, Next, Pass, Power, ResourceId, Scheduler, Thermal, Ticket, Time,
+    Totals, WhileSuspended, Work,
+};
+
+/// How many finished commands are remembered by id.
+const REMEMBERED: usize = 65_536;
+
+/// Does the work.
+pub trait Executor: Send + Sync + 'static {
+    /// What commands are made of.
+    type Work: Work + Send + Sync + 'static;
+    /// Why work fails.
+    type Error: Clone + Send + Sync + 'static;
+
+    /// Executes the stages of a pass in order, and gives a result for each of its pieces. When it returns, the device is
+    /// done with them.
+    fn execute(&self, pass: &Pass<Self::Work>) -> Vec<Result<(), Self::Error>>;
+    /// Whether the contents of a resource may be read, as the last command that wrote it left them. Called under the
+    /// queue's lock.
+    fn readable(&self, work: &Self::Work, resource: ResourceId) -> Result<(), Self::Error>;
+    /// A command ended. Called under the queue's lock, once for each, before anyone is told.
+    fn ended(&self, command: CommandId, work: &Self::Work, end: &End<Self::Error>);
+    /// The error for a panic.
+    fn panicked(&self, message: &str) -> Self::Error;
+}
+
+/// How a queue is set up.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueOptions {
+    /// Commands that may wait in each lane.
+    pub capacity: usize,
+}
+
+/// What to do when a lane is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum WhenFull {
+    /// Wait until there is room, at most until the command's deadline.
+    #[default]
+    Wait,
+    /// Refuse the command.
+    Refuse,
+    /// End the oldest command of the lane that has not started, as dropped.
+    DropOldest,
+}
+
+/// How a command is to be queued.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Submission {
+    /// Its lane.
+    pub lane: Lane,
+    /// It must start before so much time has passed.
+    pub start_within: Option<Duration>,
+    /// What to do if the lane is full.
+    pub when_full: WhenFull,
+}
+
+/// Why a command was not accepted.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Refusal<E> {
+    /// The lane is full.
+    Full {
+        /// Which lane.
+        lane: Lane,
+        /// How many commands wait in it.
+        capacity: usize,
+    },
+    /// Its deadline passed while it waited for room.
+    DeadlineExceeded,
+    /// The device is suspended, and commands are to fail.
+    Suspended,
+    /// What it reads may not be read.
+    Unreadable(E),
+    /// The queue was closed.
+    Closed,
+    /// The system gives no thread.
+    NoThread(String),
+}
+
+/// Why a command that was waited for did not complete.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Unfinished<E> {
+    /// It was not accepted.
+    Refused(Refusal<E>),
+    /// It ended in another way.
+    Ended(End<E>),
+}
+
+impl<E> From<Refusal<E>> for Unfinished<E> {
+    fn from(refusal: Refusal<E>) -> Unfinished<E> {
+        Unfinished::Refused(refusal)
+    }
+}
+
+/// A queue, now and so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueStats {
+    /// What became of commands.
+    pub totals: Totals,
+    /// Each lane, in the order of [`Lane::ALL`].
+    pub lanes: [LaneStats; 3],
+    /// How hard the device may work.
+    pub governor: Governor,
+}
+
+/// Queued work of one device. Dropping it ends what is pending and waits for what is in flight.
+pub struct Queue<X: Executor>(Arc<Shared<X>>);
+
+struct Shared<X: Executor> {
+    executor: X,
+    clock: Clock,
+    state: Mutex<State<X>>,
+    /// The queue's thread sleeps here.
+    work: Condvar,
+    /// Threads that wait for room, or for the device to be idle, sleep here.
+    settled: Condvar,
+}
+
+struct State<X: Executor> {
+    scheduler: Scheduler<X::Work, X::Error>,
+    /// Commands that have not ended, and the last ones that have.
+    cells: HashMap<CommandId, Arc<Cell<X::Error>>>,
+    finished: VecDeque<CommandId>,
+    /// Some thread drives.
+    driven: bool,
+    thread: Option<thread::JoinHandle<()>>,
+    thread_id: Option<thread::ThreadId>,
+    asleep: bool,
+    /// Threads that sleep on `settled`.
+    watchers: usize,
+    closed: bool,
+}
+
+type Guard<'a, X> = MutexGuard<'a, State<X>>;
+type Accepted<'a, X> = (Guard<'a, X>, Arc<Cell<<X as Executor>::Error>>);
+type Notices<X> = Vec<(Arc<Cell<<X as Executor>::Error>>, End<<X as Executor>::Error>)>;
+
+/// What a thread that waits for a command came to.
+enum Turn {
+    Ended,
+    /// It is to execute the command itself, and drives.
+    Granted,
+}
+
+impl<X: Executor> Queue<X> {
+    /// A queue before an executor. Its thread is started when it is first needed.
+    pub fn new(executor: X, options: QueueOptions) -> Queue<X> {
+        Queue(Arc::new(Shared {
+            executor,
+            clock: Clock::start(),
+            state: Mutex::new(State {
+                scheduler: Scheduler::new(options.capacity),
+                cells: HashMap::new(),
+                finished: VecDeque::new(),
+                driven: false,
+                thread: None,
+                thread_id: None,
+                asleep: false,
+                watchers: 0,
+                closed: false,
+            }),
+            work: Condvar::new(),
+            settled: Condvar::new(),
+        }))
+    }
+
+    /// The executor.
+    pub fn executor(&self) -> &X {
+        &self.0.executor
+    }
+
+    /// Queues a command; the queue's thread executes it.
+    ///
+    /// # Errors
+    ///
+    /// Why it was not accepted.
+    pub fn submit(&self, work: X::Work, how: Submission) -> Result<Ticket<X::Error>, Refusal<X::Error>> {
+        self.0.start(&mut lock(&self.0.state)).map_err(|error| Refusal::NoThread(error.to_string()))?;
+        let (state, cell) = self.0.accept(work, how)?;
+        self.0.leave(state);
+        Ok(Ticket(cell))
+    }
+
+    /// Queues a command and waits for it. On an idle device this thread executes it.
+    ///
+    /// # Errors
+    ///
+    /// Why it was not accepted, or how it ended if it did not complete.
+    pub fn run(&self, work: X::Work, how: Submission) -> Result<(), Unfinished<X::Error>> {
+        let (state, cell) = self.0.accept(work, how)?;
+        self.0.turn(state, &cell);
+        match cell.end() {
+            Some(End::Completed) => Ok(()),
+            end => Err(Unfinished::Ended(end.cloned().unwrap_or(End::Cancelled))),
+        }
+    }
+
+    /// Queues a command that this thread executes when it is its turn, by calling `act`, while nothing else runs.
+    ///
+    /// # Errors
+    ///
+    /// Why it was not accepted, or how it ended if it did not complete.
+    pub fn act<T>(
+        &self,
+        work: X::Work,
+        how: Submission,
+        act: impl FnOnce() -> Result<T, X::Error>,
+    ) -> Result<T, Unfinished<X::Error>> {
+        let (state, cell) = self.0.accept(work, how)?;
+        let mut value = None;
+        if let Turn::Granted = self.0.turn(state, &cell) {
+            let started = self.0.clock.now();
+            let result = catch_unwind(AssertUnwindSafe(act))
+                .unwrap_or_else(|payload| Err(self.0.executor.panicked(panic_message(&*payload))));
+            self.0.settle(vec![result.map(|result| value = Some(result))], started);
+        }
+        match (cell.end(), value) {
+            (Some(End::Completed), Some(value)) => Ok(value),
+            (end, _) => Err(Unfinished::Ended(end.cloned().unwrap_or(End::Cancelled))),
+        }
+    }
+
+    /// Waits until a command ended, and says how; or `None` once `limit` has passed.
+    pub fn wait(&self, ticket: &Ticket<X::Error>, limit: Option<Duration>) -> Option<End<X::Error>> {
+        let cell = &ticket.0;
+        if !cell.state().is_final() {
+            match limit {
+                // Executing work may take longer than the limit, so someone else must.
+                Some(limit) => cell.sleep(Some(limit)),
+                None => drop(self.0.turn(lock(&self.0.state), cell)),
+            }
+        }
+        cell.end().cloned()
+    }
+
+    /// Cancels a command. Says whether it will not complete: one whose last stage is launched will, and one that has ended
+    /// has ended.
+    pub fn cancel(&self, id: CommandId) -> bool {
+        self.0.change(|scheduler| scheduler.cancel(id))
+    }
+
+    /// A command by its id: one that has not ended, or one of the last 65,536 that have.
+    pub fn find(&self, id: CommandId) -> Option<Ticket<X::Error>> {
+        lock(&self.0.state).cells.get(&id).cloned().map(Ticket)
+    }
+
+    /// Nothing starts until [`resume`](Queue::resume). When this returns, nothing is in flight.
+    pub fn suspend(&self, pending: WhileSuspended) {
+        self.0.change(|scheduler| scheduler.suspend(pending));
+        let mut state = lock(&self.0.state);
+        // Called by what is in flight, it would wait for itself.
+        while state.scheduler.is_in_flight() && state.governor().suspended.is_some() {
+            state = self.0.watch(state, None);
+        }
+    }
+
+    /// Work starts again.
+    pub fn resume(&self) {
+        self.0.change(Scheduler::resume);
+    }
+
+    /// Changes how much energy may be spent.
+    pub fn set_power(&self, power: Power) {
+        self.0.change(|scheduler| scheduler.set_power(power));
+    }
+
+    /// Changes how hot the device is.
+    pub fn set_thermal(&self, thermal: Thermal) {
+        self.0.change(|scheduler| scheduler.set_thermal(thermal));
+    }
+
+    /// The queue, now and so far.
+    pub fn stats(&self) -> QueueStats {
+        let state = lock(&self.0.state);
+        QueueStats {
+            totals: state.scheduler.totals(),
+            lanes: Lane::ALL.map(|lane| state.scheduler.lane(lane)),
+            governor: state.governor(),
+        }
+    }
+}
+
+impl<X: Executor> Drop for Queue<X> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.0.state);
+        state.closed = true;
+        state.scheduler.close();
+        let notices = self.0.collect(&mut state);
+        let thread = state.thread.take();
+        let own = state.is_own_thread();
+        drop(state);
+        self.0.work.notify_all();
+        tell::<X>(notices);
+        // The last handle may be dropped by a callback, on the thread itself.
+        if let Some(thread) = thread.filter(|_| !own) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl<X: Executor> State<X> {
+    fn governor(&self) -> Governor {
+        self.scheduler.governor()
+    }
+
+    fn is_own_thread(&self) -> bool {
+        self.thread_id == Some(thread::current().id())
+    }
+}
+
+impl<X: Executor> Shared<X> {
+    /// Puts a command into the queue.
+    fn accept(self: &Arc<Self>, work: X::Work, how: Submission) -> Result<Accepted<'_, X>, Refusal<X::Error>> {
+        let deadline = how.start_within.map(|span| self.clock.now() + span);
+        let mut state = lock(&self.state);
+        loop {
+            if state.closed {
+                return Err(Refusal::Closed);
+            }
+            if state.governor().suspended == Some(WhileSuspended::Fail) {
+                return Err(Refusal::Suspended);
+            }
+            if !state.scheduler.is_full(how.lane) {
+                break;
+            }
+            match how.when_full {
+                WhenFull::Refuse => {
+                    return Err(Refusal::Full { lane: how.lane, capacity: state.scheduler.capacity() });
+                }
+                WhenFull::DropOldest => {
+                    state.scheduler.drop_oldest(how.lane);
+                    state = self.publish(state);
+                }
+                WhenFull::Wait => {
+                    let left = deadline.map(|deadline| deadline.since(self.clock.now()));
+                    if left.is_some_and(|left| left.is_zero()) {
+                        return Err(Refusal::DeadlineExceeded);
+                    }
+                    state = self.make_room(state, left);
+                }
+            }
+        }
+        for read in work.reads() {
+            // Where a command before it will write, its end tells.
+            if state.scheduler.source(*read).is_none() {
+                self.executor.readable(&work, *read).map_err(Refusal::Unreadable)?;
+            }
+        }
+        let id = next_id();
+        let cell = Arc::new(Cell::new(id));
+        state.cells.insert(id, cell.clone());
+        state.scheduler.submit(id, Arc::new(work), how.lane, deadline);
+        Ok((state, cell))
+    }
+
+    /// Executes something, or sleeps until something was.
+    fn make_room<'a>(self: &'a Arc<Self>, mut state: Guard<'a, X>, limit: Option<Duration>) -> Guard<'a, X> {
+        if !state.driven {
+            if state.is_own_thread() {
+                // In a callback: the thread that would make room is this one.
+                return self.step(state);
+            }
+            self.wake(&mut state);
+        }
+        self.watch(state, limit)
+    }
+
+    /// Waits for a command: drives while nobody else does, else sleeps.
+    fn turn<'a>(self: &'a Arc<Self>, mut state: Guard<'a, X>, cell: &Cell<X::Error>) -> Turn {
+        loop {
+            if cell.state().is_final() {
+                self.leave(state);
+                return Turn::Ended;
+            }
+            if cell.is_granted() {
+                return Turn::Granted;
+            }
+            if state.driven {
+                state = self.sleep_until_changed(state, cell);
+                continue;
+            }
+            match self.next(&mut state) {
+                Next::Run(pass) => state = self.execute(state, &pass),
+                Next::Caller(id) => {
+                    let is_own = id == cell.id;
+                    state = self.hand_over(state, id);
+                    if is_own {
+                        return Turn::Granted;
+                    }
+                }
+                Next::Idle { .. } => {
+                    let notices = self.collect(&mut state);
+                    if notices.is_empty() {
+                        // Nothing can start now. The queue's thread looks after what starts by itself, later.
+                        self.wake(&mut state);
+                        state = self.sleep_until_changed(state, cell);
+                    } else {
+                        drop(state);
+                        tell::<X>(notices);
+                        state = lock(&self.state);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sleeps while others drive.
+    fn sleep_until_changed<'a>(self: &'a Arc<Self>, mut state: Guard<'a, X>, cell: &Cell<X::Error>) -> Guard<'a, X> {
+        // Whoever drives leaves the rest to the queue's thread. If there cannot be one, this thread looks again itself.
+        let limit = self.start(&mut state).err().map(|_| Duration::from_millis(1));
+        drop(state);
+        cell.sleep(limit);
+        lock(&self.state)
+    }
+
+    /// One thing, on the queue's own thread.
+    fn step<'a>(self: &'a Arc<Self>, mut state: Guard<'a, X>) -> Guard<'a, X> {
+        match self.next(&mut state) {
+            Next::Run(pass) => self.execute(state, &pass),
+            Next::Caller(id) => self.hand_over(state, id),
+            Next::Idle { until } => {
+                let notices = self.collect(&mut state);
+                if notices.is_empty() {
+                    return self.sleep(state, until);
+                }
+                // Others may come and go while the lock is not held: look again before sleeping.
+                drop(state);
+                tell::<X>(notices);
+                lock(&self.state)
+            }
+        }
+    }
+
+    /// What the queue's thread does.
+    fn serve(self: Arc<Self>) {
+        let mut state = lock(&self.state);
+        while !state.closed {
+            state = if state.driven { self.sleep(state, None) } else { self.step(state) };
+        }
+    }
+
+    fn sleep<'a>(&'a self, mut state: Guard<'a, X>, until: Option<Time>) -> Guard<'a, X> {
+        state.asleep = true;
+        state = match until {
+            None => self.work.wait(state).unwrap_or_else(PoisonError::into_inner),
+            Some(until) => {
+                let left = until.since(self.clock.now());
+                self.work.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+        state.asleep = false;
+        state
+    }
+
+    /// Starts the queue's thread, if it was not started.
+    fn start(self: &Arc<Self>, state: &mut Guard<'_, X>) -> std::io::Result<()> {
+        if state.thread.is_none() && !state.closed {
+            let shared = self.clone();
+            let thread = thread::Builder::new().name("dala-queue".to_owned()).spawn(move || shared.serve())?;
+            state.thread_id = Some(thread.thread().id());
+            state.thread = Some(thread);
+        }
+        Ok(())
+    }
+
+    /// Wakes the queue's thread, if it sleeps.
+    fn wake(&self, state: &mut Guard<'_, X>) {
+        if state.asleep {
+            state.asleep = false;
+            self.work.notify_one();
+        }
+    }
+
+    /// Sleeps until something was settled.
+    fn watch<'a>(&'a self, mut state: Guard<'a, X>, limit: Option<Duration>) -> Guard<'a, X> {
+        state.watchers += 1;
+        state = match limit {
+            None => self.settled.wait(state).unwrap_or_else(PoisonError::into_inner),
+            Some(limit) => self.settled.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner).0,
+        };
+        state.watchers -= 1;
+        state
+    }
+
+    fn next(&self, state: &mut Guard<'_, X>) -> Next<X::Work> {
+        state.scheduler.next(self.clock.now())
+    }
+
+    /// Executes a pass and tells whoever waits for its commands.
+    fn execute<'a>(self: &'a Arc<Self>, mut state: Guard<'a, X>, pass: &Pass<X::Work>) -> Guard<'a, X> {
+        state.driven = true;
+        for piece in &pass.pieces {
+            if let Some(cell) = state.cells.get(&piece.command) {
+                cell.started();
+            }
+        }
+        // Commands start, so there is room.
+        let notices = self.collect(&mut state);
+        drop(state);
+        tell::<X>(notices);
+        let started = self.clock.now();
+        let results = catch_unwind(AssertUnwindSafe(|| self.executor.execute(pass))).unwrap_or_else(|payload| {
+            let error = self.executor.panicked(panic_message(&*payload));
+            pass.pieces.iter().map(|_| Err(error.clone())).collect()
+        });
+        self.settle(results, started);
+        lock(&self.state)
+    }
+
+    /// Makes the thread that submitted a command the one that drives.
+    fn hand_over<'a>(&'a self, mut state: Guard<'a, X>, id: CommandId) -> Guard<'a, X> {
+        state.driven = true;
+        let cell = state.cells.get(&id).cloned();
+        if let Some(cell) = &cell {
+            cell.started();
+        }
+        let notices = self.collect(&mut state);
+        drop(state);
+        tell::<X>(notices);
+        if let Some(cell) = cell {
+            cell.grant();
+        }
+        lock(&self.state)
+    }
+
+    /// Stops driving: the pass in flight was executed.
+    fn settle(self: &Arc<Self>, results: Vec<Result<(), X::Error>>, started: Time) {
+        let mut state = lock(&self.state);
+        let now = self.clock.now();
+        state.scheduler.settle(now, results, now.since(started));
+        state.driven = false;
+        let notices = self.collect(&mut state);
+        if notices.is_empty() {
+            // It goes on driving: its own command has not ended.
+            return;
+        }
+        // Telling may take a while.
+        self.leave(state);
+        tell::<X>(notices);
+    }
+
+    /// Leaves the queue to itself: if there is work and nobody drives, its thread does.
+    fn leave(&self, mut state: Guard<'_, X>) {
+        if !state.driven && state.scheduler.has_work() {
+            self.wake(&mut state);
+        }
+    }
+
+    /// Changes something about the queue; what ends by that is told.
+    fn change<T>(self: &Arc<Self>, change: impl FnOnce(&mut Scheduler<X::Work, X::Error>) -> T) -> T {
+        let mut state = lock(&self.state);
+        let result = change(&mut state.scheduler);
+        let state = self.publish(state);
+        self.leave(state);
+        result
+    }
+
+    /// Tells of the commands that ended, without holding the lock.
+    fn publish<'a>(&'a self, mut state: Guard<'a, X>) -> Guard<'a, X> {
+        let notices = self.collect(&mut state);
+        if notices.is_empty() {
+            return state;
+        }
+        drop(state);
+        tell::<X>(notices);
+        lock(&self.state)
+    }
+
+    /// The commands that ended, with whoever is to be told.
+    fn collect(&self, state: &mut Guard<'_, X>) -> Notices<X> {
+        if state.watchers > 0 {
+            self.settled.notify_all();
+        }
+        let mut notices = Vec::new();
+        for ended in state.scheduler.take_ended() {
+            self.executor.ended(ended.id, &ended.work, &ended.end);
+            let Some(cell) = state.cells.get(&ended.id).cloned() else { continue };
+            state.finished.push_back(ended.id);
+            if state.finished.len() > REMEMBERED
+                && let Some(forgotten) = state.finished.pop_front()
+            {
+                state.cells.remove(&forgotten);
+            }
+            notices.push((cell, ended.end));
+        }
+        notices
+    }
+}
+
+fn tell<X: Executor>(notices: Notices<X>) {
+    for (cell, end) in notices {
+        cell.finish(end);
+    }
+}
+
+/// Ids rise in the order of submission, whatever the queue.
+fn next_id() -> CommandId {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    CommandId(NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// What a panic said.
+fn panic_message(payload: &(dyn std::any::Any + Send)) -> &str {
+    let text = payload.downcast_ref::<String>().map(String::as_str).or(payload.downcast_ref::<&str>().copied());
+    text.unwrap_or("no message")
+}
+
+#[cfg(test)]
+mod tests;

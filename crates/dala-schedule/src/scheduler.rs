@@ -1,0 +1,569 @@
+//! The rules: what runs next.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::hazards::Hazards;
+use crate::{CommandId, End, Governor, Lane, Power, ResourceId, Thermal, Time, WhileSuspended};
+
+/// The most stages in a pass, however short they are.
+const STAGES_IN_FLIGHT: usize = 256;
+
+/// What the rules need to know of a command.
+pub trait Work {
+    /// The number of stages. They run in order; between two of them others may run.
+    fn stages(&self) -> usize;
+    /// How long a stage keeps the device busy, if that was measured.
+    fn cost(&self, stage: usize) -> Option<Duration>;
+    /// What it reads before it writes it, each once.
+    fn reads(&self) -> &[ResourceId];
+    /// What it writes, each once.
+    fn writes(&self) -> &[ResourceId];
+    /// Whether the thread that submitted it executes it, when it is its turn.
+    fn needs_caller(&self) -> bool {
+        false
+    }
+}
+
+/// Stages of one command that are launched together.
+#[derive(Debug)]
+pub struct Piece<W> {
+    /// The command.
+    pub command: CommandId,
+    /// Its work.
+    pub work: Arc<W>,
+    /// Which stages.
+    pub stages: Range<usize>,
+}
+
+/// Stages that are launched together, in order, and answered for together.
+#[derive(Debug)]
+pub struct Pass<W> {
+    /// The lane whose turn it is.
+    pub lane: Lane,
+    /// The stages.
+    pub pieces: Vec<Piece<W>>,
+}
+
+/// What to do next.
+#[derive(Debug)]
+pub enum Next<W> {
+    /// Execute this, then [`settle`](Scheduler::settle) it.
+    Run(Arc<Pass<W>>),
+    /// Let the thread that submitted this command execute it, then settle it.
+    Caller(CommandId),
+    /// Nothing can start, until something changes or it is that late.
+    Idle {
+        /// When to ask again.
+        until: Option<Time>,
+    },
+}
+
+/// A command that ended.
+#[derive(Debug)]
+pub struct Ended<W, E> {
+    /// The command.
+    pub id: CommandId,
+    /// Its work.
+    pub work: Arc<W>,
+    /// How it ended.
+    pub end: End<E>,
+}
+
+/// What became of commands so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Commands that were accepted.
+    pub submitted: u64,
+    /// Commands that completed.
+    pub completed: u64,
+    /// Commands that failed, for whatever reason.
+    pub failed: u64,
+    /// Commands that were cancelled.
+    pub cancelled: u64,
+    /// Of the failed ones: those whose deadline passed before they started.
+    pub deadline_exceeded: u64,
+    /// Of the failed ones: those that made room for newer ones.
+    pub dropped: u64,
+    /// Passes that were executed.
+    pub passes: u64,
+    /// How long passes kept the device busy.
+    pub busy: Duration,
+}
+
+/// One lane, now and so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LaneStats {
+    /// Commands that have not started.
+    pub pending: usize,
+    /// How long its passes kept the device busy.
+    pub busy: Duration,
+}
+
+struct Job<W, E> {
+    work: Arc<W>,
+    /// Where it was submitted: it counts there.
+    home: Lane,
+    /// Where it is queued: a higher lane, if a command there waits for it.
+    lane: Lane,
+    /// Its place in that lane's queue.
+    place: u64,
+    deadline: Option<Time>,
+    /// The stage to launch next.
+    next: usize,
+    started: bool,
+    /// Some of it is in the pass that is executed now.
+    in_flight: bool,
+    /// How it will end, whatever becomes of the stages in flight.
+    doomed: Option<End<E>>,
+    /// Commands that read what it writes.
+    dependents: Vec<CommandId>,
+}
+
+impl<W: Work, E> Job<W, E> {
+    fn is_launched(&self) -> bool {
+        self.started && self.next >= self.work.stages()
+    }
+}
+
+/// Which work runs next: plain data, told what happens.
+///
+/// Commands that ended are collected; whoever calls takes them with [`take_ended`](Scheduler::take_ended).
+pub struct Scheduler<W, E> {
+    capacity: usize,
+    governor: Governor,
+    jobs: HashMap<CommandId, Job<W, E>>,
+    /// Commands with stages to launch, by place.
+    queues: [BTreeSet<(u64, CommandId)>; 3],
+    /// Commands that have not started, by home.
+    pending: [BTreeSet<CommandId>; 3],
+    deadlines: BTreeSet<(Time, CommandId)>,
+    hazards: Hazards,
+    /// Device time that a lane was kept from, of what it is guaranteed.
+    owed: [Duration; 3],
+    /// When a lane has rested enough.
+    rested: [Time; 3],
+    next_place: u64,
+    in_flight: Option<Arc<Pass<W>>>,
+    ended: Vec<Ended<W, E>>,
+    totals: Totals,
+    busy: [Duration; 3],
+}
+
+impl<W: Work, E: Clone> Scheduler<W, E> {
+    /// With room for `capacity` commands that have not started in each lane.
+    pub fn new(capacity: usize) -> Scheduler<W, E> {
+        Scheduler {
+            capacity: capacity.max(1),
+            governor: Governor::default(),
+            jobs: HashMap::new(),
+            queues: Default::default(),
+            pending: Default::default(),
+            deadlines: BTreeSet::new(),
+            hazards: Hazards::default(),
+            owed: Default::default(),
+            rested: Default::default(),
+            next_place: 0,
+            in_flight: None,
+            ended: Vec::new(),
+            totals: Totals::default(),
+            busy: Default::default(),
+        }
+    }
+
+    /// How hard the device may work.
+    pub fn governor(&self) -> Governor {
+        self.governor
+    }
+
+    /// Changes how much energy may be spent.
+    pub fn set_power(&mut self, power: Power) {
+        self.governor.power = power;
+        self.rested = Default::default();
+    }
+
+    /// Changes how hot the device is.
+    pub fn set_thermal(&mut self, thermal: Thermal) {
+        self.governor.thermal = thermal;
+        self.rested = Default::default();
+    }
+
+    /// Nothing starts any more. What is in flight goes on to the end of its pass.
+    pub fn suspend(&mut self, pending: WhileSuspended) {
+        self.governor.suspended = Some(pending);
+        if pending == WhileSuspended::Fail {
+            self.end_all(&End::Suspended);
+        }
+    }
+
+    /// Work starts again.
+    pub fn resume(&mut self) {
+        self.governor.suspended = None;
+    }
+
+    /// Ends everything that is not in flight, as cancelled.
+    pub fn close(&mut self) {
+        self.end_all(&End::Cancelled);
+    }
+
+    /// Whether a lane has no room for another command.
+    pub fn is_full(&self, lane: Lane) -> bool {
+        self.pending[lane.index()].len() >= self.capacity
+    }
+
+    /// Room in each lane.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Makes room in a lane: its oldest command that has not started ends as dropped.
+    pub fn drop_oldest(&mut self, lane: Lane) -> Option<CommandId> {
+        let oldest = self.pending[lane.index()].first().copied()?;
+        self.end(oldest, End::Dropped);
+        Some(oldest)
+    }
+
+    /// The command whose result a read would see now, if nobody knows yet how it ends.
+    pub fn source(&self, resource: ResourceId) -> Option<CommandId> {
+        self.hazards.source(resource)
+    }
+
+    /// Accepts a command. Ids must come in rising order.
+    pub fn submit(&mut self, id: CommandId, work: Arc<W>, lane: Lane, deadline: Option<Time>) {
+        // Whoever it waits for must not be kept waiting by commands that it may overtake itself.
+        self.lift_those_before(id, &work, lane);
+        for source in work.reads().iter().filter_map(|read| self.hazards.source(*read)) {
+            if let Some(job) = self.jobs.get_mut(&source) {
+                job.dependents.push(id);
+            }
+        }
+        self.hazards.enter(id, work.reads(), work.writes());
+        let place = self.take_place();
+        self.queues[lane.index()].insert((place, id));
+        self.pending[lane.index()].insert(id);
+        self.deadlines.extend(deadline.map(|deadline| (deadline, id)));
+        self.totals.submitted += 1;
+        let job = Job {
+            work,
+            home: lane,
+            lane,
+            place,
+            deadline,
+            next: 0,
+            started: false,
+            in_flight: false,
+            doomed: None,
+            dependents: Vec::new(),
+        };
+        self.jobs.insert(id, job);
+    }
+
+    /// Ends a command as cancelled: at once if it is not in flight, else after the stages that are. Says whether it will
+    /// not complete: one whose last stage is launched will.
+    pub fn cancel(&mut self, id: CommandId) -> bool {
+        match self.jobs.get_mut(&id) {
+            Some(job) if job.is_launched() => false,
+            Some(job) if job.in_flight => {
+                job.doomed.get_or_insert(End::Cancelled);
+                true
+            }
+            Some(_) => {
+                self.end(id, End::Cancelled);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Ends the commands whose deadline passed before they started.
+    pub fn expire(&mut self, now: Time) {
+        while let Some((deadline, id)) = self.deadlines.first().copied()
+            && deadline <= now
+        {
+            self.end(id, End::DeadlineExceeded);
+        }
+    }
+
+    /// Whether there are commands that have not ended.
+    pub fn has_work(&self) -> bool {
+        !self.jobs.is_empty()
+    }
+
+    /// Whether a pass is executed now.
+    pub fn is_in_flight(&self) -> bool {
+        self.in_flight.is_some()
+    }
+
+    /// What to do now. While a pass is in flight, nothing.
+    pub fn next(&mut self, now: Time) -> Next<W> {
+        self.expire(now);
+        let (lane, room) = match self.choose_lane(now) {
+            Ok(chosen) => chosen,
+            Err(rested) => {
+                let deadline = self.deadlines.first().map(|(deadline, _)| *deadline);
+                return Next::Idle { until: [rested, deadline].into_iter().flatten().min() };
+            }
+        };
+        let pass = Arc::new(self.fill_pass(lane, room));
+        self.in_flight = Some(pass.clone());
+        match &pass.pieces[..] {
+            [piece] if piece.work.needs_caller() => Next::Caller(piece.command),
+            _ => Next::Run(pass),
+        }
+    }
+
+    /// The pass in flight was executed, with one result for each piece, and kept the device busy for so long.
+    pub fn settle(&mut self, now: Time, results: Vec<Result<(), E>>, busy: Duration) {
+        let Some(pass) = self.in_flight.take() else { return };
+        self.count(pass.lane, now, busy);
+        for piece in &pass.pieces {
+            if let Some(job) = self.jobs.get_mut(&piece.command) {
+                job.in_flight = false;
+            }
+        }
+        for (piece, result) in pass.pieces.iter().zip(results) {
+            // It may have ended already, with a command before it.
+            let Some(job) = self.jobs.get_mut(&piece.command) else { continue };
+            match (result, job.doomed.take()) {
+                (Err(error), _) => self.end(piece.command, End::Failed(error)),
+                (Ok(()), Some(end)) => self.end(piece.command, end),
+                (Ok(()), None) if job.is_launched() => self.end(piece.command, End::Completed),
+                (Ok(()), None) => {}
+            }
+        }
+    }
+
+    /// The commands that ended since the last call, in the order in which they did.
+    pub fn take_ended(&mut self) -> Vec<Ended<W, E>> {
+        std::mem::take(&mut self.ended)
+    }
+
+    /// What became of commands so far.
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// A lane, now and so far.
+    pub fn lane(&self, lane: Lane) -> LaneStats {
+        LaneStats { pending: self.pending[lane.index()].len(), busy: self.busy[lane.index()] }
+    }
+
+    fn take_place(&mut self) -> u64 {
+        self.next_place += 1;
+        self.next_place
+    }
+
+    /// Moves every command that must be launched before `id` to its lane, if it is in a lower one.
+    fn lift_those_before(&mut self, id: CommandId, work: &Arc<W>, lane: Lane) {
+        let mut lifted = Vec::new();
+        let mut unseen = vec![(id, work.clone())];
+        let mut before = Vec::new();
+        while let Some((id, work)) = unseen.pop() {
+            self.hazards.nearest_before(id, work.reads(), work.writes(), &mut before);
+            for other in before.drain(..) {
+                // Those before one in this lane or above were lifted when it came.
+                if let Some(job) = self.jobs.get_mut(&other)
+                    && job.lane > lane
+                {
+                    self.queues[job.lane.index()].remove(&(job.place, other));
+                    job.lane = lane;
+                    lifted.push(other);
+                    unseen.push((other, job.work.clone()));
+                }
+            }
+        }
+        lifted.sort_unstable();
+        for id in lifted {
+            let place = self.take_place();
+            self.queues[lane.index()].insert((place, id));
+            if let Some(job) = self.jobs.get_mut(&id) {
+                job.place = place;
+            }
+        }
+    }
+
+    /// The first command of a lane, if nothing keeps it from starting. Only one in a higher lane can: those before it in
+    /// this lane or a lower one are before it in the queue.
+    fn head(&self, lane: Lane) -> Option<CommandId> {
+        let (_, id) = *self.queues[lane.index()].first()?;
+        let work = &self.jobs.get(&id)?.work;
+        (!self.hazards.blocks(id, work.reads(), work.writes())).then_some(id)
+    }
+
+    /// The lane whose turn it is, and for how long; or, if none can start, when one has rested.
+    fn choose_lane(&self, now: Time) -> Result<(Lane, Duration), Option<Time>> {
+        if self.governor.suspended.is_some() || self.in_flight.is_some() {
+            return Err(None);
+        }
+        let mut rested = None;
+        let mut highest = None;
+        for lane in Lane::ALL {
+            let Some(head) = self.head(lane) else { continue };
+            let at = self.rested[lane.index()];
+            if at > now {
+                rested = Some(rested.map_or(at, |earliest: Time| earliest.min(at)));
+                continue;
+            }
+            let (room, owed) = (self.governor.in_flight(lane), self.owed[lane.index()]);
+            if highest.is_none() {
+                highest = Some((lane, room));
+            } else if owed >= self.next_cost(head, room).max(room / 4) {
+                // Kept from higher lanes no longer than it is owed, and not for trifles.
+                return Ok((lane, owed.min(room)));
+            }
+        }
+        highest.ok_or(rested)
+    }
+
+    /// What the next stage of a command costs: a full pass, if nobody knows.
+    fn next_cost(&self, head: CommandId, full: Duration) -> Duration {
+        let known = |job: &Job<W, E>| (job.next < job.work.stages()).then(|| job.work.cost(job.next));
+        self.jobs.get(&head).and_then(known).map_or(Duration::ZERO, |cost| cost.unwrap_or(full))
+    }
+
+    fn fill_pass(&mut self, lane: Lane, room: Duration) -> Pass<W> {
+        let (mut pieces, mut stages, mut expected) = (Vec::new(), 0, Duration::ZERO);
+        while let Some(id) = self.head(lane) {
+            let Some(job) = self.jobs.get_mut(&id) else { break };
+            if job.work.needs_caller() && !pieces.is_empty() {
+                break;
+            }
+            let first = job.next;
+            while job.next < job.work.stages() {
+                let cost = match job.work.cost(job.next) {
+                    // Nobody knows how long it takes, so nothing shares its pass.
+                    None if stages == 0 => room,
+                    Some(cost) if stages == 0 || (expected + cost <= room && stages < STAGES_IN_FLIGHT) => cost,
+                    _ => break,
+                };
+                expected += cost;
+                stages += 1;
+                job.next += 1;
+            }
+            if job.next == first && job.work.stages() > first {
+                break;
+            }
+            job.in_flight = true;
+            if !job.started {
+                job.started = true;
+                self.pending[job.home.index()].remove(&id);
+                job.deadline.take().map(|deadline| self.deadlines.remove(&(deadline, id)));
+            }
+            let whole = job.is_launched();
+            let (work, last) = (job.work.clone(), job.next);
+            if whole {
+                self.queues[lane.index()].remove(&(job.place, id));
+                self.hazards.launched(id, work.reads(), work.writes());
+            }
+            let alone = work.needs_caller();
+            pieces.push(Piece { command: id, work, stages: first..last });
+            if !whole || alone {
+                break;
+            }
+        }
+        Pass { lane, pieces }
+    }
+
+    /// Shares and rests after a pass.
+    fn count(&mut self, lane: Lane, now: Time, busy: Duration) {
+        self.totals.passes += 1;
+        self.totals.busy += busy;
+        self.busy[lane.index()] += busy;
+        self.rested[lane.index()] = now + self.governor.rest(lane, busy);
+        for other in Lane::ALL {
+            let owed = &mut self.owed[other.index()];
+            if self.queues[other.index()].is_empty() {
+                *owed = Duration::ZERO;
+            } else if other == lane {
+                *owed = owed.saturating_sub(busy);
+            } else {
+                *owed += busy * other.guaranteed_percent() / 100;
+            }
+        }
+    }
+
+    fn end_all(&mut self, end: &End<E>) {
+        let mut all: Vec<CommandId> = self.jobs.keys().copied().collect();
+        all.sort_unstable();
+        for id in all {
+            match self.jobs.get_mut(&id) {
+                // Its last stages are on their way: it completes.
+                Some(job) if job.is_launched() => {}
+                Some(job) if job.in_flight => {
+                    job.doomed.get_or_insert(end.clone());
+                }
+                Some(_) => self.end(id, end.clone()),
+                None => {}
+            }
+        }
+    }
+
+    /// Ends a command that is not in flight, and those that were to read what it should have written.
+    fn end(&mut self, id: CommandId, end: End<E>) {
+        let mut ending = vec![(id, end)];
+        while let Some((id, end)) = ending.pop() {
+            let Some(job) = self.jobs.remove(&id) else { continue };
+            if !job.is_launched() {
+                self.queues[job.lane.index()].remove(&(job.place, id));
+                self.hazards.launched(id, job.work.reads(), job.work.writes());
+            }
+            if !job.started {
+                self.pending[job.home.index()].remove(&id);
+                job.deadline.map(|deadline| self.deadlines.remove(&(deadline, id)));
+            }
+            self.hazards.settled(id, job.work.writes());
+            self.totals.count(&end);
+            if !matches!(end, End::Completed) {
+                let (root, cause) = match &end {
+                    End::DependencyFailed { root, cause } => (*root, cause.clone()),
+                    other => (id, Arc::new(other.clone())),
+                };
+                for dependent in job.dependents {
+                    let end = End::DependencyFailed { root, cause: cause.clone() };
+                    match self.jobs.get_mut(&dependent) {
+                        Some(job) if job.in_flight => {
+                            job.doomed.get_or_insert(end);
+                        }
+                        Some(_) => ending.push((dependent, end)),
+                        None => {}
+                    }
+                }
+            }
+            self.ended.push(Ended { id, work: job.work, end });
+        }
+    }
+}
+
+impl<W, E> Scheduler<W, E> {
+    /// Whether nothing is left of any command.
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+            && self.queues.iter().all(BTreeSet::is_empty)
+            && self.pending.iter().all(BTreeSet::is_empty)
+            && self.deadlines.is_empty()
+            && self.hazards.is_empty()
+    }
+}
+
+impl Totals {
+    fn count<E>(&mut self, end: &End<E>) {
+        match end {
+            End::Completed => self.completed += 1,
+            End::Cancelled => self.cancelled += 1,
+            other => {
+                self.failed += 1;
+                match other {
+                    End::DeadlineExceeded => self.deadline_exceeded += 1,
+                    End::Dropped => self.dropped += 1,
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
