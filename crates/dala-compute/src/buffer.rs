@@ -4,12 +4,12 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use dala_spec::{DType, Data, Element, Program, Shape, TensorType};
+use dala_schedule::{CommandId, ResourceId};
+use dala_spec::{DType, Data, Element, Shape, TensorType};
 
-use crate::account::Reservation;
 use crate::device::Core;
-use crate::engine::Memory;
-use crate::plan::Plan;
+use crate::job::{Job, Planned, Prepared};
+use crate::pool::Allocation;
 use crate::{Device, Error};
 
 /// Which buffer: unique in a process.
@@ -28,33 +28,56 @@ impl fmt::Display for BufferId {
 pub struct Buffer(Arc<Inner>);
 
 struct Inner {
-    id: BufferId,
     device: Arc<Core>,
     ty: TensorType,
+    slot: Arc<Slot>,
+}
+
+/// What a buffer shares with the commands that use it. They do not keep its device alive.
+pub(crate) struct Slot {
+    id: BufferId,
     state: Mutex<State>,
 }
 
 struct State {
     memory: Option<Arc<Allocation>>,
+    /// The last command that was to write it, of those that ended.
+    writer: CommandId,
     /// Why the contents are not to be trusted.
     poison: Option<Arc<Error>>,
 }
 
-/// Memory that counts against its device's budget.
-pub(crate) struct Allocation {
-    pub(crate) memory: Memory,
-    _reservation: Reservation,
-}
+impl Slot {
+    pub(crate) fn resource(&self) -> ResourceId {
+        ResourceId(self.id.0)
+    }
 
-impl Allocation {
-    pub(crate) fn new(device: &Core, bytes: usize) -> Result<Allocation, Error> {
-        // Counted before it is asked for, so that two callers cannot both get the last bytes.
-        let reservation = device.account.reserve(bytes.max(1).next_multiple_of(STEP) as u64)?;
-        Ok(Allocation { memory: device.allocate(bytes as u64)?, _reservation: reservation })
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing is left half-done by a panic under this lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether anyone knows what is in it.
+    pub(crate) fn check_readable(&self) -> Result<(), Error> {
+        match &self.state().poison {
+            Some(cause) => Err(Error::Poisoned { buffer: self.id, cause: cause.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Records how a command that was to write it ended. One that came later may have ended before: then that counts.
+    pub(crate) fn settle(&self, command: CommandId, result: &Result<(), Arc<Error>>) {
+        let mut state = self.state();
+        if command >= state.writer {
+            state.writer = command;
+            // The first cause, not the chain.
+            state.poison = result.as_ref().err().map(|error| match &**error {
+                Error::Poisoned { cause, .. } | Error::DependencyFailed { cause, .. } => cause.clone(),
+                _ => error.clone(),
+            });
+        }
     }
 }
-
-const STEP: usize = dala_kernels::launch::CAPACITY_STEP;
 
 impl Buffer {
     /// A buffer with the elements of `data`.
@@ -91,10 +114,13 @@ impl Buffer {
         let buffer = Buffer::uninitialised(device, TensorType::new(dtype, shape))?;
         let words = buffer.size_bytes().div_ceil(4);
         if words > 0 {
-            let memory = buffer.memory()?;
             let core = &buffer.0.device;
-            let plan = Plan::over_words(Program::zero_words(), words, core.facts());
-            core.execute(&plan, &[], &memory.memory, &[Vec::new()])?;
+            let plan = core.plans.zeros(core.facts(), words)?;
+            let output = buffer.memory()?;
+            let planned = Planned { plan, copy: None, inputs: Vec::new(), output, params: Vec::new() };
+            let mut job = Job::default();
+            job.push(Prepared::Launch(planned), &[], &[buffer.slot()]);
+            core.run_job(job)?;
         }
         Ok(buffer)
     }
@@ -103,15 +129,15 @@ impl Buffer {
     fn uninitialised(device: &Device, ty: TensorType) -> Result<Buffer, Error> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let core = device.core();
-        let memory = Arc::new(Allocation::new(core, size_bytes(&ty)?)?);
-        let state = Mutex::new(State { memory: Some(memory), poison: None });
-        let id = BufferId(NEXT.fetch_add(1, Ordering::Relaxed));
-        Ok(Buffer(Arc::new(Inner { id, device: core.clone(), ty, state })))
+        let memory = Arc::new(core.pool.allocate(size_bytes(&ty)?)?);
+        let state = Mutex::new(State { memory: Some(memory), writer: CommandId(0), poison: None });
+        let slot = Arc::new(Slot { id: BufferId(NEXT.fetch_add(1, Ordering::Relaxed)), state });
+        Ok(Buffer(Arc::new(Inner { device: core.clone(), ty, slot })))
     }
 
     /// Which buffer this is.
     pub fn id(&self) -> BufferId {
-        self.0.id
+        self.0.slot.id
     }
 
     /// The shape.
@@ -182,11 +208,14 @@ impl Buffer {
 
     fn read_bytes_into(&self, into: &mut [u8]) -> Result<(), Error> {
         self.check_size(into.len())?;
-        let memory = self.readable()?;
-        if into.is_empty() {
-            return Ok(());
-        }
-        self.0.device.download(&memory.memory, into)
+        let memory = self.memory()?;
+        let core = &self.0.device;
+        let read = || if into.is_empty() { Ok(()) } else { core.pool.download(&memory.memory, into) };
+        core.access(&[self.slot()], &[], read).map_err(|error| match error {
+            // Whether that came before or after this was called, it is the same to the caller.
+            Error::DependencyFailed { cause, .. } => Error::Poisoned { buffer: self.id(), cause },
+            other => other,
+        })
     }
 
     /// Replaces the elements.
@@ -199,7 +228,7 @@ impl Buffer {
         self.write_bytes(bytemuck::cast_slice(data))
     }
 
-    /// Replaces the elements by little-endian `bytes`.
+    /// Replaces the elements by little-endian `bytes`, after every command before it that uses the buffer.
     ///
     /// # Errors
     ///
@@ -207,9 +236,9 @@ impl Buffer {
     pub fn write_bytes(&self, bytes: &[u8]) -> Result<(), Error> {
         self.check_size(bytes.len())?;
         let memory = self.memory()?;
-        let result = if bytes.is_empty() { Ok(()) } else { self.0.device.upload(&memory.memory, bytes) };
-        self.settle(&result);
-        result
+        let core = &self.0.device;
+        let write = || if bytes.is_empty() { Ok(()) } else { core.pool.upload(&memory.memory, bytes) };
+        core.access(&[], &[self.slot()], write)
     }
 
     /// Copies the bytes of this buffer to another of the same size on the same device, whatever their types.
@@ -219,23 +248,17 @@ impl Buffer {
     /// The sizes or devices differ, one was freed, this one was never written, or the device fails.
     pub fn copy_to(&self, to: &Buffer) -> Result<(), Error> {
         let core = &self.0.device;
-        to.check_device(core)?;
-        to.check_size(self.size_bytes())?;
-        let (source, target) = (self.readable()?, to.memory()?);
-        let words = self.size_bytes().div_ceil(4);
-        if words == 0 || Arc::ptr_eq(&self.0, &to.0) {
-            return Ok(());
-        }
-        let plan = Plan::over_words(Program::move_words(), words, core.facts());
-        let result = core.execute(&plan, std::slice::from_ref(&source.memory), &target.memory, &[Vec::new()]);
-        to.settle(&result);
-        result
+        let mut job = Job::default();
+        core.prepare_copy(&mut job, self, to)?;
+        core.run_job(job)
     }
 
     /// Gives the memory back at once; work that still uses it ends first. Every other use of the buffer, by any clone,
     /// is an error from now on. Freeing twice is harmless.
     pub fn free(&self) {
-        self.state().memory = None;
+        let memory = self.0.slot.state().memory.take();
+        // Not under the lock: giving memory back takes others.
+        drop(memory);
     }
 
     fn check_element<T: Element>(&self) -> Result<(), Error> {
@@ -245,7 +268,7 @@ impl Buffer {
         Err(Error::ElementMismatch { expected: self.dtype(), actual: T::DTYPE })
     }
 
-    fn check_size(&self, actual: usize) -> Result<(), Error> {
+    pub(crate) fn check_size(&self, actual: usize) -> Result<(), Error> {
         let expected = self.size_bytes();
         if actual == expected { Ok(()) } else { Err(Error::SizeMismatch { expected, actual }) }
     }
@@ -262,33 +285,14 @@ impl Buffer {
         &self.0.ty
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing is left half-done by a panic under this lock.
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What commands hold of it.
+    pub(crate) fn slot(&self) -> &Arc<Slot> {
+        &self.0.slot
     }
 
-    /// The memory, to be written.
+    /// The memory, whatever is in it.
     pub(crate) fn memory(&self) -> Result<Arc<Allocation>, Error> {
-        self.state().memory.clone().ok_or(Error::Freed { buffer: self.id() })
-    }
-
-    /// The memory, to be read: not if nobody knows what is in it.
-    pub(crate) fn readable(&self) -> Result<Arc<Allocation>, Error> {
-        let state = self.state();
-        let memory = state.memory.clone().ok_or(Error::Freed { buffer: self.id() })?;
-        match &state.poison {
-            Some(cause) => Err(Error::Poisoned { buffer: self.id(), cause: cause.clone() }),
-            None => Ok(memory),
-        }
-    }
-
-    /// Records how work that writes the buffer ended.
-    pub(crate) fn settle(&self, result: &Result<(), Error>) {
-        self.state().poison = result.as_ref().err().map(|error| match error {
-            // The first cause, not the chain.
-            Error::Poisoned { cause, .. } => cause.clone(),
-            other => Arc::new(other.clone()),
-        });
+        self.0.slot.state().memory.clone().ok_or(Error::Freed { buffer: self.id() })
     }
 }
 
@@ -299,6 +303,6 @@ fn size_bytes(ty: &TensorType) -> Result<usize, Error> {
 
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Buffer {} {}", self.0.id, self.0.ty)
+        write!(f, "Buffer {} {}", self.id(), self.0.ty)
     }
 }

@@ -2,16 +2,20 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
-use dala_kernels::{Kernel, Registry, Work};
-use dala_spec::{DType, DeviceFacts, Params, Place, Program, Scalar, Support, TensorType, validate};
+use dala_kernels::{Kernel, Registry};
+use dala_schedule::{CommandId, Lane, Power, Queue, QueueOptions, QueueStats, Submission, Thermal, WhileSuspended};
+use dala_spec::{DType, DeviceFacts, Params, Support};
 
 use crate::account::{Account, MemoryStats, system_memory};
-use crate::buffer::Allocation;
-use crate::engine::{Adapter, CubeEngine, Engine, EngineError, Launch, Memory, open_adapter};
-use crate::plan::{Plan, Plans};
-use crate::{Backend, Buffer, Definition, DeviceInfo, DeviceKind, Error};
+use crate::buffer::Slot;
+use crate::engine::{Adapter, CubeEngine, Engine, EngineError, open_adapter};
+use crate::job::{Job, Prepared};
+use crate::plan::Plans;
+use crate::pool::Pool;
+use crate::runner::Runner;
+use crate::{Backend, Buffer, Command, Definition, DeviceInfo, DeviceKind, Error, Stage, SubmitOptions};
 
 /// One adapter through one engine back end, with kernels, memory and counters of its own. Cheap to clone.
 #[derive(Clone)]
@@ -19,10 +23,35 @@ pub struct Device(Arc<Core>);
 
 /// How to open a device.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct DeviceOptions {
     /// The most bytes that buffers may use; by default most of what the adapter has.
     pub memory_budget: Option<u64>,
+    /// Commands that may wait in each lane; by default 4096.
+    pub queue_capacity: Option<usize>,
 }
+
+impl DeviceOptions {
+    /// The defaults.
+    pub fn new() -> DeviceOptions {
+        DeviceOptions::default()
+    }
+
+    /// The most bytes that buffers may use.
+    pub fn memory_budget(mut self, bytes: u64) -> DeviceOptions {
+        self.memory_budget = Some(bytes);
+        self
+    }
+
+    /// Commands that may wait in each lane.
+    pub fn queue_capacity(mut self, commands: usize) -> DeviceOptions {
+        self.queue_capacity = Some(commands);
+        self
+    }
+}
+
+/// Commands that may wait in each lane, unless the options say otherwise.
+const QUEUE_CAPACITY: usize = 4096;
 
 /// What a device did so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,27 +67,21 @@ pub struct Stats {
     pub uploaded_bytes: u64,
     /// Bytes copied from the device.
     pub downloaded_bytes: u64,
+    /// Commands, lanes, and how hard the device may work. Every call is a command: also a read or a write.
+    pub queue: QueueStats,
+    /// How often memory was given back because the system was short of it.
+    pub memory_pressures: u64,
 }
 
 pub(crate) struct Core {
+    /// The only way to work on the device. The first field, so that it is dropped first: that waits for what is in flight.
+    pub(crate) queue: Queue<Runner>,
     pub(crate) id: u64,
     pub(crate) info: DeviceInfo,
-    pub(crate) account: Arc<Account>,
-    engine: Box<dyn Engine>,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) plans: Plans,
     registry: RwLock<Registry>,
-    plans: Plans,
-    /// Held while work is queued and waited for, so that it runs in the order of the calls.
-    queue: Mutex<()>,
-    uploaded: AtomicU64,
-    downloaded: AtomicU64,
-}
-
-/// The memory of one run of a plan, but for its output.
-struct Staged {
-    inputs: Vec<Memory>,
-    transients: Vec<Allocation>,
-    /// What is read in place of an input that is also the output.
-    _copy: Option<Allocation>,
+    memory_pressures: AtomicU64,
 }
 
 impl Device {
@@ -103,19 +126,24 @@ impl Device {
     }
 
     fn on(adapter: Arc<Adapter>, options: DeviceOptions) -> Device {
+        let info = adapter.info.clone();
+        Device::with_engine(info, Arc::new(CubeEngine::new(adapter)), options)
+    }
+
+    pub(crate) fn with_engine(info: DeviceInfo, engine: Arc<dyn Engine>, options: DeviceOptions) -> Device {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let shared = adapter_account(&adapter.info);
+        let shared = adapter_account(&info);
         let budget = options.memory_budget.unwrap_or(shared.budget());
+        let pool = Arc::new(Pool::new(engine, Account::new(budget, Some(shared))));
+        let capacity = options.queue_capacity.unwrap_or(QUEUE_CAPACITY);
         Device(Arc::new(Core {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
-            info: adapter.info.clone(),
-            account: Account::new(budget, Some(shared)),
-            engine: Box::new(CubeEngine::new(adapter)),
-            registry: RwLock::new(Registry::built_in()),
+            info,
+            queue: Queue::new(Runner { pool: pool.clone() }, QueueOptions { capacity }),
+            pool,
             plans: Plans::new(),
-            queue: Mutex::new(()),
-            uploaded: AtomicU64::new(0),
-            downloaded: AtomicU64::new(0),
+            registry: RwLock::new(Registry::built_in()),
+            memory_pressures: AtomicU64::new(0),
         }))
     }
 
@@ -137,7 +165,7 @@ impl Device {
 
     /// Every kernel that can be called, by name.
     pub fn kernels(&self) -> Vec<Arc<Kernel>> {
-        self.0.registry.read().unwrap_or_else(PoisonError::into_inner).kernels()
+        self.0.registry().kernels()
     }
 
     /// How the device runs a kernel on elements of a type.
@@ -146,11 +174,14 @@ impl Device {
     ///
     /// No kernel has this name.
     pub fn support(&self, kernel: &str, dtype: DType) -> Result<Support, Error> {
-        let registry = self.0.registry.read().unwrap_or_else(PoisonError::into_inner);
+        let registry = self.0.registry();
         Ok(dala_kernels::table::support(registry.get(kernel)?, dtype, self.0.facts()))
     }
 
     /// Runs a kernel and waits until its output is written. The output may be one of the inputs.
+    ///
+    /// This is [`submit`](Device::submit) and [`wait`](Command::wait) in the default lane; on an idle device this thread
+    /// itself does the work.
     ///
     /// # Errors
     ///
@@ -163,43 +194,102 @@ impl Device {
         output: &Buffer,
         params: impl Into<Params>,
     ) -> Result<(), Error> {
-        let core = &self.0;
-        let kernel = core.registry.read().unwrap_or_else(PoisonError::into_inner).get(kernel)?.clone();
-        for buffer in inputs.iter().chain([&output]) {
-            buffer.check_device(core)?;
-        }
-        let types: Vec<TensorType> = inputs.iter().map(|input| input.ty().clone()).collect();
-        // Every problem is found; the first one is reported.
-        let signature = validate(&kernel.spec, &types, output.ty(), &params.into())
-            .map_err(|mut problems| Error::Spec(problems.swap_remove(0)))?;
-        if output.is_empty() && matches!(kernel.work, Work::Lowered(_)) {
-            // Nothing to do, so nothing is planned: tables for one huge side of an empty picture would be.
-            output.memory()?;
-            inputs.iter().try_for_each(|input| input.readable().map(drop))?;
+        let mut job = Job::default();
+        self.0.prepare_kernel(&mut job, kernel, inputs, output, &params.into())?;
+        self.0.run_job(job)
+    }
+
+    /// Queues stages, to be executed in order, and returns at once; unless the lane is full and the options say to wait.
+    ///
+    /// Commands that touch the same buffer keep the order in which they were submitted, whatever their lanes. Buffers may
+    /// be freed or dropped before the command ends.
+    ///
+    /// ```
+    /// # use dala_compute::{Buffer, CommandState, DType, Device, Lane, Stage};
+    /// # fn main() -> Result<(), dala_compute::Error> {
+    /// # let device = Device::open("cpu")?;
+    /// let x = Buffer::from_slice(&device, &[1.0f32, -2.0], [2])?;
+    /// let y = Buffer::zeros(&device, DType::F32, [2])?;
+    /// let stages = [
+    ///     Stage::run_kernel("relu", &[&x], &y, ()),
+    ///     Stage::run_kernel("scalar_mul", &[&y], &y, [("scalar", 3.0)]),
+    /// ];
+    /// let command = device.submit(stages, Lane::Background)?;
+    /// command.wait(None)?;
+    /// assert_eq!(command.poll(), CommandState::Completed);
+    /// assert_eq!(y.read::<f32>()?, [3.0, 0.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A stage does not fit its kernel, a buffer is freed, of another device, or known to be unreadable; the lane is full and
+    /// the options say so; or the device is suspended and commands are to fail. Nothing is queued then.
+    pub fn submit(&self, stages: impl Into<Vec<Stage>>, options: impl Into<SubmitOptions>) -> Result<Command, Error> {
+        let job = self.0.prepare(&stages.into())?;
+        let ticket = self.0.queue.submit(job, options.into().submission())?;
+        Ok(Command::new(ticket, self.0.clone()))
+    }
+
+    /// A command by its id: one that has not ended, or one of the last 65,536 that have.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub fn command(&self, id: CommandId) -> Result<Command, Error> {
+        let ticket = self.0.queue.find(id).ok_or(Error::UnknownCommand { command: id })?;
+        Ok(Command::new(ticket, self.0.clone()))
+    }
+
+    /// Stops using the device, as an app must that goes into the background. When this returns, nothing is in flight.
+    /// Commands that have not ended wait for [`resume`](Device::resume) or fail, as asked; so do new ones, reads and writes
+    /// among them.
+    pub fn suspend(&self, pending: WhileSuspended) {
+        self.0.queue.suspend(pending);
+    }
+
+    /// Uses the device again.
+    pub fn resume(&self) {
+        self.0.queue.resume();
+    }
+
+    /// Changes how much energy may be spent: how long lanes rest, and how much is in flight at once.
+    pub fn set_power(&self, power: Power) {
+        self.0.queue.set_power(power);
+    }
+
+    /// Says how hot the device is, so that it is given time to cool.
+    pub fn report_thermal(&self, level: Thermal) {
+        self.0.queue.set_thermal(level);
+    }
+
+    /// The system is short of memory: gives back what no buffer uses. While the device is suspended it is not touched, and
+    /// only what is known about calls is forgotten.
+    ///
+    /// # Errors
+    ///
+    /// The device fails.
+    pub fn memory_pressure(&self) -> Result<(), Error> {
+        self.0.memory_pressures.fetch_add(1, Ordering::Relaxed);
+        if self.0.queue.stats().governor.suspended.is_some() {
+            self.0.plans.trim();
             return Ok(());
         }
-        let plan = core.plans.get(core, &kernel, &signature)?;
-        let values = plan.param_values(&kernel.spec.name, &signature)?;
-        let target = output.memory()?;
-        let sources: Vec<Arc<Allocation>> = inputs.iter().map(|input| input.readable()).collect::<Result<_, _>>()?;
-        if output.is_empty() {
-            return Ok(());
-        }
-        let sources: Vec<Memory> = sources.iter().map(|source| source.memory.clone()).collect();
-        let staged = core.stage(&plan, &sources, &target.memory)?;
-        let result = core.launch(&plan, &staged, &target.memory, &values);
-        output.settle(&result);
-        result
+        self.trim()
     }
 
     /// What the device did so far.
     pub fn stats(&self) -> Stats {
+        let Core { pool, queue, .. } = &*self.0;
         Stats {
-            launches: self.0.engine.launches(),
-            compilations: self.0.engine.compilations(),
+            launches: pool.engine.launches(),
+            compilations: pool.engine.compilations(),
             host_fallbacks: 0,
-            uploaded_bytes: self.0.uploaded.load(Ordering::Relaxed),
-            downloaded_bytes: self.0.downloaded.load(Ordering::Relaxed),
+            uploaded_bytes: pool.uploaded(),
+            downloaded_bytes: pool.downloaded(),
+            queue: queue.stats(),
+            memory_pressures: self.0.memory_pressures.load(Ordering::Relaxed),
         }
     }
 
@@ -209,15 +299,15 @@ impl Device {
     ///
     /// The device fails.
     pub fn memory(&self) -> Result<MemoryStats, Error> {
-        let account = &self.0.account;
+        let Pool { account, engine, .. } = &*self.0.pool;
         let live = account.live();
-        let cached = self.0.engine.reserved_bytes()?.saturating_sub(live);
+        let cached = engine.reserved_bytes()?.saturating_sub(live);
         Ok(MemoryStats { budget: account.budget(), live, peak: account.peak(), cached })
     }
 
     /// Changes the most bytes that buffers may use. Buffers that exist stay.
     pub fn set_memory_budget(&self, bytes: u64) {
-        self.0.account.set_budget(bytes);
+        self.0.pool.account.set_budget(bytes);
     }
 
     /// Gives memory that no buffer uses back to the system.
@@ -227,8 +317,7 @@ impl Device {
     /// The device fails.
     pub fn trim(&self) -> Result<(), Error> {
         self.0.plans.trim();
-        let _queue = self.0.queue();
-        Ok(self.0.engine.trim()?)
+        self.0.access(&[], &[], || self.0.pool.engine.trim())
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
@@ -238,111 +327,31 @@ impl Device {
 
 impl Core {
     pub(crate) fn facts(&self) -> &DeviceFacts {
-        self.engine.facts()
+        self.pool.engine.facts()
     }
 
-    fn queue(&self) -> MutexGuard<'_, ()> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn registry(&self) -> RwLockReadGuard<'_, Registry> {
+        // Nothing is left half-done by a panic under this lock.
+        self.registry.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn allocate(&self, bytes: u64) -> Result<Memory, EngineError> {
-        match self.engine.allocate(bytes) {
-            // What is cached for other sizes may be enough.
-            Err(EngineError::OutOfMemory { .. }) => {
-                self.engine.trim()?;
-                let told = |error| match error {
-                    EngineError::OutOfMemory { wanted, .. } => {
-                        EngineError::OutOfMemory { wanted, budget: self.account.budget(), live: self.account.live() }
-                    }
-                    other => other,
-                };
-                self.engine.allocate(bytes).map_err(told)
-            }
-            other => other,
-        }
+    /// Queues work and waits for it.
+    pub(crate) fn run_job(&self, job: Job) -> Result<(), Error> {
+        Ok(self.queue.run(job, Submission::default())?)
     }
 
-    pub(crate) fn upload(&self, memory: &Memory, data: &[u8]) -> Result<(), Error> {
-        let _queue = self.queue();
-        self.uploaded.fetch_add(data.len() as u64, Ordering::Relaxed);
-        Ok(self.engine.upload(memory, data)?)
-    }
-
-    pub(crate) fn download(&self, memory: &Memory, into: &mut [u8]) -> Result<(), Error> {
-        let _queue = self.queue();
-        self.downloaded.fetch_add(into.len() as u64, Ordering::Relaxed);
-        Ok(self.engine.download(memory, into)?)
-    }
-
-    /// Everything a plan needs beside its output. A failure here leaves the output as it is.
-    fn stage(&self, plan: &Plan, inputs: &[Memory], output: &Memory) -> Result<Staged, Error> {
-        let mut staged = Staged { inputs: inputs.to_vec(), transients: Vec::new(), _copy: None };
-        if let Some(alias) = inputs.iter().position(|input| input.is(output))
-            && !plan.works_in_place()
-        {
-            // Elements would be read after they were overwritten: read from a copy.
-            let copy = Allocation::new(self, output.capacity as usize)?;
-            let words = output.capacity as usize / 4;
-            let copy_plan = Plan::over_words(Program::move_words(), words, self.facts());
-            self.execute(&copy_plan, &[inputs[alias].clone()], &copy.memory, &[Vec::new()])?;
-            let aliases = staged.inputs.iter_mut().filter(|input| input.is(output));
-            aliases.for_each(|input| *input = copy.memory.clone());
-            staged._copy = Some(copy);
-        }
-        let transients = plan.transients.iter().map(|bytes| Allocation::new(self, *bytes));
-        staged.transients = transients.collect::<Result<_, _>>()?;
-        Ok(staged)
-    }
-
-    /// Launches a plan and waits for a checked synchronisation of its output. `params` holds the run-time values of each
-    /// launch.
-    fn launch(&self, plan: &Plan, staged: &Staged, output: &Memory, params: &[Vec<Scalar>]) -> Result<(), Error> {
-        let memory = |place: &Place| match *place {
-            Place::Input(index) => staged.inputs[index].clone(),
-            Place::Output => output.clone(),
-            Place::Transient(index) => staged.transients[index].memory.clone(),
-            Place::Constant(index) => plan.constants[index].memory.clone(),
-        };
-        self.complete(output, |engine| {
-            for (planned, params) in plan.steps.iter().zip(params) {
-                let reads: Vec<Memory> = planned.step.reads.iter().map(memory).collect();
-                let outputs: Vec<Memory> = planned.step.writes.iter().map(memory).collect();
-                let alias = |output: &Memory| reads.iter().position(|read| read.is(output));
-                let aliases: Vec<Option<usize>> = outputs.iter().map(alias).collect();
-                engine.launch(&Launch {
-                    task: &planned.step.task,
-                    geometry: planned.geometry,
-                    reads: &reads,
-                    outputs: &outputs,
-                    aliases: &aliases,
-                    params,
-                })?;
-            }
-            Ok(())
-        })
-    }
-
-    /// Stages and launches a plan.
-    pub(crate) fn execute(
+    /// Does something with the device itself, when it is the turn of this thread: after the commands before it that use
+    /// these buffers, and while nothing else runs.
+    pub(crate) fn access<T>(
         &self,
-        plan: &Plan,
-        inputs: &[Memory],
-        output: &Memory,
-        params: &[Vec<Scalar>],
-    ) -> Result<(), Error> {
-        let staged = self.stage(plan, inputs, output)?;
-        self.launch(plan, &staged, output, params)
-    }
-
-    /// Queues work that writes `output`, and waits until a checked synchronisation says that it is written.
-    pub(crate) fn complete(
-        &self,
-        output: &Memory,
-        queue: impl FnOnce(&dyn Engine) -> Result<(), EngineError>,
-    ) -> Result<(), Error> {
-        let _queue = self.queue();
-        queue(&*self.engine)?;
-        Ok(self.engine.synchronise(std::slice::from_ref(output))?)
+        reads: &[&Arc<Slot>],
+        writes: &[&Arc<Slot>],
+        act: impl FnOnce() -> Result<T, EngineError>,
+    ) -> Result<T, Error> {
+        let mut job = Job::default();
+        job.push(Prepared::ByCaller, reads, writes);
+        let how = Submission { lane: Lane::Interactive, ..Submission::default() };
+        Ok(self.queue.act(job, how, || act().map_err(|error| Arc::new(error.into())))?)
     }
 }
 

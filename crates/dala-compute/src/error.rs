@@ -1,7 +1,9 @@
 //! The error of every public call.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use dala_schedule::{CommandId, Lane};
 use dala_spec::{DType, SpecError};
 
 use crate::{BufferId, EngineError};
@@ -70,6 +72,68 @@ pub enum Error {
         /// The data's element type.
         actual: DType,
     },
+    /// A stage of several is wrong or failed.
+    #[error("stage {stage}: {cause}")]
+    InStage {
+        /// Which stage, counted from 0.
+        stage: usize,
+        /// What is wrong with it.
+        cause: Box<Error>,
+    },
+    /// The command was cancelled.
+    #[error("command {command} was cancelled")]
+    Cancelled {
+        /// The command.
+        command: CommandId,
+    },
+    /// The command did not start in time.
+    #[error("{}", match command {
+        Some(command) => format!("command {command} had not started by its deadline"),
+        None => "there was no room in the lane before the command's deadline".to_owned(),
+    })]
+    DeadlineExceeded {
+        /// The command, if it had come so far.
+        command: Option<CommandId>,
+    },
+    /// A command whose result was needed did not complete.
+    #[error("it needs the result of command {command}, which did not complete: {cause}")]
+    DependencyFailed {
+        /// The first command that did not complete.
+        command: CommandId,
+        /// Why not.
+        cause: Arc<Error>,
+    },
+    /// A lane is full.
+    #[error("the {lane} lane is full: {capacity} commands are waiting")]
+    Overloaded {
+        /// The lane.
+        lane: Lane,
+        /// How many commands it holds.
+        capacity: usize,
+    },
+    /// A newer command took the command's place in a full lane.
+    #[error("command {command} was dropped: its lane was full, and newer commands came")]
+    Dropped {
+        /// The command.
+        command: CommandId,
+    },
+    /// The device is suspended.
+    #[error("the device is suspended")]
+    Suspended,
+    /// The command has not ended yet.
+    #[error("command {command} has not ended after {limit:?}; it goes on")]
+    WaitTimeout {
+        /// The command.
+        command: CommandId,
+        /// How long was waited.
+        limit: Duration,
+    },
+    /// No command has this id, or it ended too long ago.
+    #[error("there is no command {command}, or it ended long ago")]
+    UnknownCommand {
+        /// The id.
+        command: CommandId,
+    },
     /// A shape whose size does not fit the address space.
     #[error("a buffer of shape {shape} is larger than any memory")]
     ShapeTooLarge {
@@ -91,7 +155,21 @@ impl Error {
             Error::Poisoned { .. } => "poisoned",
             Error::SizeMismatch { .. } => "size_mismatch",
             Error::ElementMismatch { .. } => "dtype_mismatch",
+            Error::InStage { cause, .. } => cause.code(),
+            Error::Cancelled { .. } => "cancelled",
+            Error::DeadlineExceeded { .. } => "deadline_exceeded",
+            Error::DependencyFailed { .. } => "dependency_failed",
+            Error::Overloaded { .. } => "overloaded",
+            Error::Dropped { .. } => "dropped",
+            Error::Suspended => "suspended",
+            Error::WaitTimeout { .. } => "wait_timeout",
+            Error::UnknownCommand { .. } => "unknown_command",
             Error::ShapeTooLarge { .. } => "shape_too_large",
         }
+    }
+
+    /// Says in which stage it happened, if there are several.
+    pub(crate) fn in_stage(self, stage: usize, stages: usize) -> Error {
+        if stages > 1 { Error::InStage { stage, cause: Box::new(self) } } else { self }
     }
 }

@@ -33,18 +33,27 @@
 //!
 //! Calls are validated in `dala-spec` before anything is launched. A call has succeeded only when a checked
 //! synchronisation of its output said so; a call that fails poisons its output, and reading that gives the cause.
-//! All types are `Send + Sync`; work of one device is executed in the order of the calls.
+//! All types are `Send + Sync`. Work that touches the same buffers is executed in the order in which it was submitted.
 
 mod account;
 mod buffer;
+mod command;
 mod definition;
 mod device;
 mod engine;
 mod error;
+mod job;
 mod plan;
+mod pool;
+mod runner;
+mod stage;
 
 pub use account::MemoryStats;
 pub use buffer::{Buffer, BufferId};
+pub use command::{Command, SubmitOptions};
+pub use dala_schedule::{
+    CommandId, CommandState, Governor, Lane, LaneStats, Power, QueueStats, Thermal, Totals, WhenFull, WhileSuspended,
+};
 pub use dala_spec::{
     DType, Data, Element, ParamKind, ParamSpec, ParamValue, Params, Scalar, Shape, SpecError, Support, TensorType,
     param,
@@ -53,6 +62,7 @@ pub use definition::Definition;
 pub use device::{Device, DeviceOptions, Stats};
 pub use engine::{Backend, DeviceInfo, DeviceKind, EngineError, Limits};
 pub use error::Error;
+pub use stage::Stage;
 
 /// The examples of the README are compiled and run.
 #[cfg(doctest)]

@@ -1,7 +1,9 @@
 //! What a validated call compiles to, and the cache of it.
 
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use dala_kernels::launch::{CAPACITY_STEP, Geometry};
 use dala_kernels::{Kernel, KernelId, Work};
@@ -12,9 +14,8 @@ use dala_spec::{
 };
 use lru::LruCache;
 
-use crate::Error;
-use crate::buffer::Allocation;
-use crate::device::Core;
+use crate::pool::{Allocation, Pool};
+use crate::{EngineError, Error};
 
 /// How many plans a device remembers.
 const CACHED_PLANS: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
@@ -22,7 +23,9 @@ const CACHED_PLANS: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 /// One launch, ready.
 #[derive(Debug)]
 pub(crate) struct PlannedStep {
-    pub(crate) step: Step,
+    pub(crate) task: Arc<Task>,
+    pub(crate) reads: Vec<Place>,
+    pub(crate) writes: Vec<Place>,
     pub(crate) geometry: Geometry,
 }
 
@@ -32,17 +35,54 @@ pub(crate) struct Plan {
     /// The sizes of its scratch memory, in bytes.
     pub(crate) transients: Vec<usize>,
     /// Data that its launches need beside the call's own.
-    pub(crate) constants: Vec<Allocation>,
+    constants: Constants,
+    /// How long it keeps the device busy.
+    pub(crate) cost: Cost,
+}
+
+/// Tables, on the host until they are first needed on the device. Planning must not wait for a device.
+#[derive(Default)]
+struct Constants {
+    on_host: Mutex<Vec<Data>>,
+    on_device: OnceLock<Vec<Allocation>>,
+}
+
+/// What a kind of stage takes, as it was measured.
+#[derive(Debug, Default)]
+pub(crate) struct Cost(AtomicU64);
+
+impl Cost {
+    pub(crate) fn get(&self) -> Option<Duration> {
+        let nanoseconds = self.0.load(Ordering::Relaxed);
+        (nanoseconds > 0).then_some(Duration::from_nanos(nanoseconds))
+    }
+
+    /// Learns from a measurement. `expected` is what was known when the work was chosen: stages of one kind that run
+    /// together are measured once.
+    pub(crate) fn learn(&self, expected: Option<Duration>, measured: Duration) {
+        let known = expected.map_or(measured, |expected| {
+            // Waits make measurements too long, never too short.
+            let (old, new) = if measured < expected { (1, 3) } else { (3, 1) };
+            (expected * old + measured * new) / 4
+        });
+        self.0.store(known.as_nanos().clamp(1, u64::MAX.into()) as u64, Ordering::Relaxed);
+    }
 }
 
 impl Plan {
-    fn new(lowering: Lowering, facts: &DeviceFacts, constants: Vec<Allocation>) -> Plan {
-        let prepare = |step: Step| PlannedStep { geometry: Geometry::choose(&step.task, facts), step };
+    fn new(lowering: Lowering, facts: &DeviceFacts) -> Plan {
+        let prepare = |step: Step| PlannedStep {
+            geometry: Geometry::choose(&step.task, facts),
+            task: Arc::new(step.task),
+            reads: step.reads,
+            writes: step.writes,
+        };
         let bytes = |ty: &TensorType| ty.shape.len().saturating_mul(ty.dtype.size());
         Plan {
             transients: lowering.transients.iter().map(bytes).collect(),
             steps: lowering.steps.into_iter().map(prepare).collect(),
-            constants,
+            constants: Constants { on_host: Mutex::new(lowering.constants), on_device: OnceLock::new() },
+            cost: Cost::default(),
         }
     }
 
@@ -51,11 +91,31 @@ impl Plan {
         let reads: Vec<Place> = (0..program.inputs().len()).map(Place::Input).collect();
         let mut lowering = Lowering::new();
         lowering.step(Task::Map(Map::over_words(program, words)), reads, Place::Output);
-        Plan::new(lowering, facts, Vec::new())
+        Plan::new(lowering, facts)
     }
 
-    fn for_call(core: &Core, kernel: &Kernel, signature: &Signature) -> Result<Plan, Error> {
-        let facts = core.facts();
+    /// Its constants on the device. Called by the thread that drives the device.
+    pub(crate) fn constants(&self, pool: &Pool) -> Result<&[Allocation], EngineError> {
+        if let Some(constants) = self.constants.on_device.get() {
+            return Ok(constants);
+        }
+        let mut on_host = self.constants.on_host.lock().unwrap_or_else(PoisonError::into_inner);
+        let upload = |data: &Data| {
+            let bytes = data.to_bytes();
+            let constant = pool.allocate(bytes.len())?;
+            pool.upload(&constant.memory, &bytes)?;
+            Ok(constant)
+        };
+        let constants = on_host.iter().map(upload).collect::<Result<_, EngineError>>()?;
+        on_host.clear();
+        Ok(self.constants.on_device.get_or_init(|| constants))
+    }
+
+    fn holds_memory(&self) -> bool {
+        self.constants.on_device.get().is_some_and(|constants| !constants.is_empty())
+    }
+
+    fn for_call(facts: &DeviceFacts, kernel: &Kernel, signature: &Signature) -> Result<Plan, Error> {
         let lowering = kernel.lower(signature, facts)?;
         let refuse = |reason| {
             Error::Spec(SpecError::Unsupported {
@@ -83,37 +143,40 @@ impl Plan {
         if positions && elements > max {
             return Err(refuse(Unsupported::Length { elements, max }));
         }
-        let constants = lowering.constants.iter().map(|data| {
-            let bytes = data.to_bytes();
-            let constant = Allocation::new(core, bytes.len())?;
-            core.upload(&constant.memory, &bytes)?;
-            Ok(constant)
-        });
-        let constants = constants.collect::<Result<_, Error>>()?;
-        Ok(Plan::new(lowering, facts, constants))
+        Ok(Plan::new(lowering, facts))
     }
 
     /// Whether its output may be one of its inputs: each element is read before it is written, and never again.
     pub(crate) fn works_in_place(&self) -> bool {
         match &self.steps[..] {
-            [PlannedStep { step: Step { task: Task::Map(map), .. }, .. }] => !map.program.reads_neighbours(),
+            [PlannedStep { task, .. }] => matches!(&**task, Task::Map(map) if !map.program.reads_neighbours()),
             _ => false,
         }
     }
 
     /// The run-time values of each launch of a call.
     pub(crate) fn param_values(&self, kernel: &str, signature: &Signature) -> Result<Vec<Vec<Scalar>>, SpecError> {
-        self.steps.iter().map(|planned| planned.step.task.param_values(kernel, signature)).collect()
+        self.steps.iter().map(|planned| planned.task.param_values(kernel, signature)).collect()
     }
 }
 
 /// What makes two calls use one plan.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct PlanKey {
-    kernel: KernelId,
-    inputs: Vec<TensorType>,
-    output: TensorType,
-    params: Vec<ParamForm>,
+enum PlanKey {
+    Call {
+        kernel: KernelId,
+        inputs: Vec<TensorType>,
+        output: TensorType,
+        params: Vec<ParamForm>,
+    },
+    /// Copies so many 32-bit words.
+    Copy {
+        words: usize,
+    },
+    /// Fills so many 32-bit words with zeros.
+    Zeros {
+        words: usize,
+    },
 }
 
 /// What a param's value changes about the code.
@@ -148,18 +211,32 @@ impl Plans {
     }
 
     /// The plan for a call: remembered, or made now.
-    pub(crate) fn get(&self, core: &Core, kernel: &Kernel, signature: &Signature) -> Result<Arc<Plan>, Error> {
-        let key = PlanKey {
+    pub(crate) fn call(&self, facts: &DeviceFacts, kernel: &Kernel, signature: &Signature) -> Result<Arc<Plan>, Error> {
+        let key = PlanKey::Call {
             kernel: kernel.id,
             inputs: signature.inputs.clone(),
             output: signature.output.clone(),
             params: signature.params.iter().map(|(_, kind, value)| ParamForm::of(&kernel.work, kind, value)).collect(),
         };
+        self.get(key, || Plan::for_call(facts, kernel, signature))
+    }
+
+    /// The plan that copies 32-bit words from its only input.
+    pub(crate) fn copy(&self, facts: &DeviceFacts, words: usize) -> Result<Arc<Plan>, Error> {
+        self.get(PlanKey::Copy { words }, || Ok(Plan::over_words(Program::move_words(), words, facts)))
+    }
+
+    /// The plan that writes 32-bit zeros.
+    pub(crate) fn zeros(&self, facts: &DeviceFacts, words: usize) -> Result<Arc<Plan>, Error> {
+        self.get(PlanKey::Zeros { words }, || Ok(Plan::over_words(Program::zero_words(), words, facts)))
+    }
+
+    fn get(&self, key: PlanKey, make: impl FnOnce() -> Result<Plan, Error>) -> Result<Arc<Plan>, Error> {
         // Nothing is left half-done by a panic under this lock.
         if let Some(plan) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(plan.clone());
         }
-        let plan = Arc::new(Plan::for_call(core, kernel, signature)?);
+        let plan = Arc::new(make()?);
         self.0.lock().unwrap_or_else(PoisonError::into_inner).put(key, plan.clone());
         Ok(plan)
     }
@@ -167,7 +244,7 @@ impl Plans {
     /// Forgets the plans that hold device memory.
     pub(crate) fn trim(&self) {
         let mut plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let holding = plans.iter().filter(|(_, plan)| !plan.constants.is_empty());
+        let holding = plans.iter().filter(|(_, plan)| plan.holds_memory());
         let holding: Vec<PlanKey> = holding.map(|(key, _)| key.clone()).collect();
         for key in holding {
             plans.pop(&key);

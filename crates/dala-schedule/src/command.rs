@@ -115,6 +115,8 @@ struct Waiters<E> {
 /// What a command's waiters share with the queue.
 pub(crate) struct Cell<E> {
     pub(crate) id: CommandId,
+    /// Whether someone else than the thread that runs it has its id.
+    pub(crate) is_known: bool,
     state: AtomicU8,
     end: OnceLock<End<E>>,
     waiters: Mutex<Waiters<E>>,
@@ -122,9 +124,10 @@ pub(crate) struct Cell<E> {
 }
 
 impl<E> Cell<E> {
-    pub(crate) fn new(id: CommandId) -> Cell<E> {
+    pub(crate) fn new(id: CommandId, is_known: bool) -> Cell<E> {
         Cell {
             id,
+            is_known,
             state: AtomicU8::new(CommandState::Pending as u8),
             end: OnceLock::new(),
             waiters: Mutex::new(Waiters { granted: false, sleepers: 0, wakers: Vec::new(), callbacks: Vec::new() }),

@@ -97,7 +97,7 @@ pub enum Unfinished<E> {
     /// It was not accepted.
     Refused(Refusal<E>),
     /// It ended in another way.
-    Ended(End<E>),
+    Ended(CommandId, End<E>),
 }
 
 impl<E> From<Refusal<E>> for Unfinished<E> {
@@ -190,7 +190,7 @@ impl<X: Executor> Queue<X> {
     /// Why it was not accepted.
     pub fn submit(&self, work: X::Work, how: Submission) -> Result<Ticket<X::Error>, Refusal<X::Error>> {
         self.0.start(&mut lock(&self.0.state)).map_err(|error| Refusal::NoThread(error.to_string()))?;
-        let (state, cell) = self.0.accept(work, how)?;
+        let (state, cell) = self.0.accept(work, how, true)?;
         self.0.leave(state);
         Ok(Ticket(cell))
     }
@@ -201,11 +201,11 @@ impl<X: Executor> Queue<X> {
     ///
     /// Why it was not accepted, or how it ended if it did not complete.
     pub fn run(&self, work: X::Work, how: Submission) -> Result<(), Unfinished<X::Error>> {
-        let (state, cell) = self.0.accept(work, how)?;
+        let (state, cell) = self.0.accept(work, how, false)?;
         self.0.turn(state, &cell);
         match cell.end() {
             Some(End::Completed) => Ok(()),
-            end => Err(Unfinished::Ended(end.cloned().unwrap_or(End::Cancelled))),
+            end => Err(Unfinished::Ended(cell.id, end.cloned().unwrap_or(End::Cancelled))),
         }
     }
 
@@ -220,7 +220,7 @@ impl<X: Executor> Queue<X> {
         how: Submission,
         act: impl FnOnce() -> Result<T, X::Error>,
     ) -> Result<T, Unfinished<X::Error>> {
-        let (state, cell) = self.0.accept(work, how)?;
+        let (state, cell) = self.0.accept(work, how, false)?;
         let mut value = None;
         if let Turn::Granted = self.0.turn(state, &cell) {
             let started = self.0.clock.now();
@@ -230,7 +230,7 @@ impl<X: Executor> Queue<X> {
         }
         match (cell.end(), value) {
             (Some(End::Completed), Some(value)) => Ok(value),
-            (end, _) => Err(Unfinished::Ended(end.cloned().unwrap_or(End::Cancelled))),
+            (end, _) => Err(Unfinished::Ended(cell.id, end.cloned().unwrap_or(End::Cancelled))),
         }
     }
 
@@ -323,8 +323,13 @@ impl<X: Executor> State<X> {
 }
 
 impl<X: Executor> Shared<X> {
-    /// Puts a command into the queue.
-    fn accept(self: &Arc<Self>, work: X::Work, how: Submission) -> Result<Accepted<'_, X>, Refusal<X::Error>> {
+    /// Puts a command into the queue. Only one that is known to someone is remembered after it ended.
+    fn accept(
+        self: &Arc<Self>,
+        work: X::Work,
+        how: Submission,
+        is_known: bool,
+    ) -> Result<Accepted<'_, X>, Refusal<X::Error>> {
         let deadline = how.start_within.map(|span| self.clock.now() + span);
         let mut state = lock(&self.state);
         loop {
@@ -361,7 +366,7 @@ impl<X: Executor> Shared<X> {
             }
         }
         let id = next_id();
-        let cell = Arc::new(Cell::new(id));
+        let cell = Arc::new(Cell::new(id, is_known));
         state.cells.insert(id, cell.clone());
         state.scheduler.submit(id, Arc::new(work), how.lane, deadline);
         Ok((state, cell))
@@ -588,8 +593,11 @@ impl<X: Executor> Shared<X> {
         let mut notices = Vec::new();
         for ended in state.scheduler.take_ended() {
             self.executor.ended(ended.id, &ended.work, &ended.end);
-            let Some(cell) = state.cells.get(&ended.id).cloned() else { continue };
-            state.finished.push_back(ended.id);
+            let Some(cell) = state.cells.remove(&ended.id) else { continue };
+            if cell.is_known {
+                state.finished.push_back(ended.id);
+                state.cells.insert(ended.id, cell.clone());
+            }
             if state.finished.len() > REMEMBERED
                 && let Some(forgotten) = state.finished.pop_front()
             {

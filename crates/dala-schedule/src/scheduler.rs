@@ -21,7 +21,8 @@ pub trait Work {
     fn reads(&self) -> &[ResourceId];
     /// What it writes, each once.
     fn writes(&self) -> &[ResourceId];
-    /// Whether the thread that submitted it executes it, when it is its turn.
+    /// Whether the thread that submitted it executes it, when it is its turn. Such a command does not hurry those that it
+    /// waits for: it enters its lane when they are launched.
     fn needs_caller(&self) -> bool {
         false
     }
@@ -109,7 +110,7 @@ struct Job<W, E> {
     /// Where it is queued: a higher lane, if a command there waits for it.
     lane: Lane,
     /// Its place in that lane's queue.
-    place: u64,
+    place: i64,
     deadline: Option<Time>,
     /// The stage to launch next.
     next: usize,
@@ -136,7 +137,9 @@ pub struct Scheduler<W, E> {
     governor: Governor,
     jobs: HashMap<CommandId, Job<W, E>>,
     /// Commands with stages to launch, by place.
-    queues: [BTreeSet<(u64, CommandId)>; 3],
+    queues: [BTreeSet<(i64, CommandId)>; 3],
+    /// Commands that enter their lane when those they wait for are launched.
+    parked: BTreeSet<CommandId>,
     /// Commands that have not started, by home.
     pending: [BTreeSet<CommandId>; 3],
     deadlines: BTreeSet<(Time, CommandId)>,
@@ -145,7 +148,9 @@ pub struct Scheduler<W, E> {
     owed: [Duration; 3],
     /// When a lane has rested enough.
     rested: [Time; 3],
-    next_place: u64,
+    /// The places at either end of the queues.
+    first_place: i64,
+    last_place: i64,
     in_flight: Option<Arc<Pass<W>>>,
     ended: Vec<Ended<W, E>>,
     totals: Totals,
@@ -160,12 +165,14 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
             governor: Governor::default(),
             jobs: HashMap::new(),
             queues: Default::default(),
+            parked: BTreeSet::new(),
             pending: Default::default(),
             deadlines: BTreeSet::new(),
             hazards: Hazards::default(),
             owed: Default::default(),
             rested: Default::default(),
-            next_place: 0,
+            first_place: 0,
+            last_place: 0,
             in_flight: None,
             ended: Vec::new(),
             totals: Totals::default(),
@@ -232,8 +239,11 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
 
     /// Accepts a command. Ids must come in rising order.
     pub fn submit(&mut self, id: CommandId, work: Arc<W>, lane: Lane, deadline: Option<Time>) {
-        // Whoever it waits for must not be kept waiting by commands that it may overtake itself.
-        self.lift_those_before(id, &work, lane);
+        let parks = work.needs_caller() && self.hazards.blocks(id, work.reads(), work.writes());
+        if !parks {
+            // Whoever it waits for must not be kept waiting by commands that it may overtake itself.
+            self.lift_those_before(id, &work, lane);
+        }
         for source in work.reads().iter().filter_map(|read| self.hazards.source(*read)) {
             if let Some(job) = self.jobs.get_mut(&source) {
                 job.dependents.push(id);
@@ -241,14 +251,18 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
         }
         self.hazards.enter(id, work.reads(), work.writes());
         let place = self.take_place();
-        self.queues[lane.index()].insert((place, id));
+        if parks {
+            self.parked.insert(id);
+        } else {
+            self.queues[lane.index()].insert((place, id));
+        }
         self.pending[lane.index()].insert(id);
         self.deadlines.extend(deadline.map(|deadline| (deadline, id)));
         self.totals.submitted += 1;
         let job = Job {
             work,
             home: lane,
-            lane,
+            lane: if parks { Lane::Background } else { lane },
             place,
             deadline,
             next: 0,
@@ -307,6 +321,7 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
             }
         };
         let pass = Arc::new(self.fill_pass(lane, room));
+        self.unpark();
         self.in_flight = Some(pass.clone());
         match &pass.pieces[..] {
             [piece] if piece.work.needs_caller() => Next::Caller(piece.command),
@@ -350,9 +365,9 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
         LaneStats { pending: self.pending[lane.index()].len(), busy: self.busy[lane.index()] }
     }
 
-    fn take_place(&mut self) -> u64 {
-        self.next_place += 1;
-        self.next_place
+    fn take_place(&mut self) -> i64 {
+        self.last_place += 1;
+        self.last_place
     }
 
     /// Moves every command that must be launched before `id` to its lane, if it is in a lower one.
@@ -368,6 +383,7 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
                     && job.lane > lane
                 {
                     self.queues[job.lane.index()].remove(&(job.place, other));
+                    self.parked.remove(&other);
                     job.lane = lane;
                     lifted.push(other);
                     unseen.push((other, job.work.clone()));
@@ -380,6 +396,28 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
             self.queues[lane.index()].insert((place, id));
             if let Some(job) = self.jobs.get_mut(&id) {
                 job.place = place;
+            }
+        }
+    }
+
+    /// Lets parked commands into their lanes, if nothing is left for them to wait for.
+    fn unpark(&mut self) {
+        if self.parked.is_empty() {
+            return;
+        }
+        let free = |id: &CommandId| {
+            let work = &self.jobs.get(id)?.work;
+            (!self.hazards.blocks(*id, work.reads(), work.writes())).then_some(*id)
+        };
+        let free: Vec<CommandId> = self.parked.iter().filter_map(free).collect();
+        // To the front: those that wait for it may be in the queue already.
+        for id in free.into_iter().rev() {
+            self.parked.remove(&id);
+            self.first_place -= 1;
+            let place = self.first_place;
+            if let Some(job) = self.jobs.get_mut(&id) {
+                (job.lane, job.place) = (job.home, place);
+                self.queues[job.lane.index()].insert((place, id));
             }
         }
     }
@@ -507,6 +545,7 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
             let Some(job) = self.jobs.remove(&id) else { continue };
             if !job.is_launched() {
                 self.queues[job.lane.index()].remove(&(job.place, id));
+                self.parked.remove(&id);
                 self.hazards.launched(id, job.work.reads(), job.work.writes());
             }
             if !job.started {
@@ -533,6 +572,7 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
             }
             self.ended.push(Ended { id, work: job.work, end });
         }
+        self.unpark();
     }
 }
 
@@ -542,6 +582,7 @@ impl<W, E> Scheduler<W, E> {
     fn is_empty(&self) -> bool {
         self.jobs.is_empty()
             && self.queues.iter().all(BTreeSet::is_empty)
+            && self.parked.is_empty()
             && self.pending.iter().all(BTreeSet::is_empty)
             && self.deadlines.is_empty()
             && self.hazards.is_empty()

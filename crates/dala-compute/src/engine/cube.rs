@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use cubecl::MemoryScope;
 use cubecl::bytes::Bytes;
@@ -14,13 +15,14 @@ use dala_spec::DeviceFacts;
 
 use super::error::{caught, guarded};
 use super::heap::{self, Heap, Slot};
+use super::waiting::within;
 use super::{Adapter, Engine, EngineError, Launch, Memory};
 
 /// Copies of at least this many bytes go through staging buffers of ours.
 #[cfg(any(feature = "vulkan", feature = "gl", feature = "metal"))]
 const STAGED: usize = 256 * 1024;
-/// Launches handed to the engine at a time: its queue has 32 places, and a caller that finds it full spins.
-const FLUSH_EVERY: u64 = 16;
+/// How long a device may take for what was queued: passes are short, so one that takes longer hangs.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Drives one adapter, on a stream and with memory of its own.
 pub(crate) struct CubeEngine {
@@ -29,6 +31,14 @@ pub(crate) struct CubeEngine {
     heap: Arc<Mutex<Heap<Handle>>>,
     compiled: kernels::CompileCount,
     launches: AtomicU64,
+}
+
+/// Whom a failed synchronisation concerns.
+enum Fault {
+    /// Outputs that were never written; others may be well.
+    OfSome(EngineError),
+    /// Everything that was queued.
+    OfAll(EngineError),
 }
 
 /// A piece of memory: a whole allocation of the engine's, or a slot of a chunk.
@@ -96,6 +106,48 @@ impl CubeEngine {
             Ok(()) => Ok(handle),
             Err(EngineError::BufferTooLarge { .. }) => Err(EngineError::BufferTooLarge { bytes, max }),
             Err(error) => Err(error),
+        }
+    }
+
+    fn launch_one(&self, launch: &Launch) -> Result<(), EngineError> {
+        let (cubes, max) = (launch.geometry.cubes, self.adapter.info.limits.max_cubes);
+        if cubes.0 > max.0 || cubes.1 > max.1 || cubes.2 > max.2 {
+            // The engine would let it pass, and lose the whole batch.
+            return Err(EngineError::LimitExceeded {
+                what: format!("a grid of {cubes:?} cubes, and the limit is {max:?}"),
+            });
+        }
+        let (units, max) = (launch.geometry.units, self.adapter.info.limits.max_units);
+        if units > max {
+            return Err(EngineError::LimitExceeded {
+                what: format!("{units} units in a cube, and the limit is {max}"),
+            });
+        }
+        let (reads, outputs) = (handles(&launch.reads)?, handles(&launch.outputs)?);
+        let prepared = kernels::Launch {
+            task: &launch.task,
+            geometry: launch.geometry,
+            facts: &self.adapter.facts,
+            reads: &reads,
+            outputs: &outputs,
+            aliases: &launch.aliases,
+            params: &launch.params,
+        };
+        self.launches.fetch_add(1, Ordering::Relaxed);
+        caught(|| kernels::launch(&self.client, &self.compiled, &prepared))?
+            .map_err(|refused| EngineError::internal(refused.0))
+    }
+
+    /// Waits until everything queued is done, and answers for `handles` as a whole.
+    fn wait_for(&self, handles: &[Handle]) -> Result<(), Fault> {
+        let synchronise = || within(TIMEOUT, self.client.sync_buffers(handles));
+        match caught(synchronise) {
+            Ok(Some(Ok(()))) => Ok(()),
+            Ok(Some(Err(error))) if error.is_device_poisoned() => Err(Fault::OfAll(error.into())),
+            Ok(Some(Err(error))) => Err(Fault::OfSome(error.into())),
+            Ok(None) => Err(Fault::OfAll(EngineError::Timeout { seconds: TIMEOUT.as_secs() })),
+            // After a panic of the driver's, whole batches are lost without a trace.
+            Err(panic) => Err(Fault::OfAll(panic)),
         }
     }
 
@@ -181,41 +233,36 @@ impl Engine for CubeEngine {
         caught(|| into.copy_from_slice(&bytes[..into.len()]))
     }
 
-    fn launch(&self, task: &Launch) -> Result<(), EngineError> {
-        let (cubes, max) = (task.geometry.cubes, self.adapter.info.limits.max_cubes);
-        if cubes.0 > max.0 || cubes.1 > max.1 || cubes.2 > max.2 {
-            // The engine would let it pass, and lose the whole batch.
-            return Err(EngineError::LimitExceeded {
-                what: format!("a grid of {cubes:?} cubes, and the limit is {max:?}"),
-            });
+    fn launch(&self, launches: &[Launch]) -> Vec<Result<(), EngineError>> {
+        let all = || launches.iter().map(|launch| self.launch_one(launch)).collect::<Vec<_>>();
+        if launches.len() == 1 {
+            return all();
         }
-        if task.geometry.units > self.adapter.info.limits.max_units {
-            let (units, max) = (task.geometry.units, self.adapter.info.limits.max_units);
-            return Err(EngineError::LimitExceeded {
-                what: format!("{units} units in a cube, and the limit is {max}"),
-            });
+        // From the device's own thread: its queue has 32 places, and a caller that finds it full spins.
+        match guarded(|| self.client.exclusive(all)) {
+            Ok(results) => results,
+            Err(error) => vec![Err(error); launches.len()],
         }
-        let (reads, outputs) = (handles(task.reads)?, handles(task.outputs)?);
-        let prepared = kernels::Launch {
-            task: task.task,
-            geometry: task.geometry,
-            facts: &self.adapter.facts,
-            reads: &reads,
-            outputs: &outputs,
-            aliases: task.aliases,
-            params: task.params,
-        };
-        caught(|| kernels::launch(&self.client, &self.compiled, &prepared))?
-            .map_err(|refused| EngineError::internal(refused.0))?;
-        if self.launches.fetch_add(1, Ordering::Relaxed) % FLUSH_EVERY == FLUSH_EVERY - 1 {
-            guarded(|| self.client.flush())?;
-        }
-        Ok(())
     }
 
-    fn synchronise(&self, outputs: &[Memory]) -> Result<(), EngineError> {
-        let outputs: Vec<&Handle> = outputs.iter().map(handle).collect::<Result<_, _>>()?;
-        guarded(|| block_on(self.client.sync_buffers(outputs)))
+    fn synchronise(&self, outputs: &[Memory]) -> Vec<Result<(), EngineError>> {
+        let answer = match handles(outputs) {
+            Ok(handles) => self.wait_for(&handles),
+            Err(error) => Err(Fault::OfAll(error)),
+        };
+        let error = match answer {
+            Ok(()) => return vec![Ok(()); outputs.len()],
+            Err(Fault::OfAll(error)) => return vec![Err(error); outputs.len()],
+            Err(Fault::OfSome(error)) => error,
+        };
+        // Some were never written. The engine did not wait then; the rest is to be done before anyone asks for it.
+        if let Err(Fault::OfAll(error) | Fault::OfSome(error)) = self.wait_for(&[]) {
+            return vec![Err(error); outputs.len()];
+        }
+        let check = |memory: &Memory| handle(memory).and_then(|handle| guarded(|| self.client.check([handle])));
+        let answers: Vec<_> = outputs.iter().map(check).collect();
+        // A failure that nobody owns is everybody's.
+        if answers.iter().all(Result::is_ok) { vec![Err(error); outputs.len()] } else { answers }
     }
 
     fn reserved_bytes(&self) -> Result<u64, EngineError> {

@@ -8,12 +8,15 @@
 mod adapter;
 mod cube;
 mod error;
+#[cfg(test)]
+pub(crate) mod fake;
 mod heap;
 mod panics;
 #[cfg(any(feature = "vulkan", feature = "gl", feature = "metal"))]
 mod staging;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
+mod waiting;
 
 use std::any::Any;
 use std::sync::Arc;
@@ -43,17 +46,18 @@ impl Memory {
 }
 
 /// One launch of a task.
-pub(crate) struct Launch<'a> {
-    pub(crate) task: &'a Task,
+pub(crate) struct Launch {
+    pub(crate) task: Arc<Task>,
     pub(crate) geometry: Geometry,
-    pub(crate) reads: &'a [Memory],
-    pub(crate) outputs: &'a [Memory],
+    pub(crate) reads: Vec<Memory>,
+    pub(crate) outputs: Vec<Memory>,
     /// For each output, the read whose memory it shares, if any.
-    pub(crate) aliases: &'a [Option<usize>],
-    pub(crate) params: &'a [Scalar],
+    pub(crate) aliases: Vec<Option<usize>>,
+    pub(crate) params: Vec<Scalar>,
 }
 
-/// Drives one device.
+/// Drives one device. Memory may be asked for and given back at any time; everything else is done by one thread at a
+/// time.
 pub(crate) trait Engine: Send + Sync {
     /// What planning needs to know of the device.
     fn facts(&self) -> &DeviceFacts;
@@ -63,10 +67,12 @@ pub(crate) trait Engine: Send + Sync {
     fn upload(&self, memory: &Memory, data: &[u8]) -> Result<(), EngineError>;
     /// Copies the start of `memory` to `into`.
     fn download(&self, memory: &Memory, into: &mut [u8]) -> Result<(), EngineError>;
-    /// Queues a launch. Its failures show when its outputs are synchronised.
-    fn launch(&self, launch: &Launch) -> Result<(), EngineError>;
-    /// Waits until everything queued is done, and answers for `outputs`.
-    fn synchronise(&self, outputs: &[Memory]) -> Result<(), EngineError>;
+    /// Queues launches, in order, and says for each whether it was queued. Other failures show when its outputs are
+    /// synchronised.
+    fn launch(&self, launches: &[Launch]) -> Vec<Result<(), EngineError>>;
+    /// Waits until everything queued is done, at most for a time that no healthy device needs, and answers for each of
+    /// `outputs`.
+    fn synchronise(&self, outputs: &[Memory]) -> Vec<Result<(), EngineError>>;
     /// Bytes that the engine holds on the device, used or not.
     fn reserved_bytes(&self) -> Result<u64, EngineError>;
     /// Gives unused memory back to the system.

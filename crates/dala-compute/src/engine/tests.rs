@@ -1,5 +1,7 @@
 //! Failures of the real engine, each provoked on every device: none may be lost, and none may take the device along.
 
+use std::sync::Arc;
+
 use cubecl::client::Client;
 use cubecl::prelude::*;
 use cubecl::server::Handle;
@@ -7,7 +9,9 @@ use dala_kernels::launch::Geometry;
 use dala_spec::{DType, Expr, Program, Signature, TensorType};
 
 use crate::engine::EngineError;
+use crate::job::{Job, Planned, Prepared};
 use crate::plan::Plan;
+use crate::pool::Allocation;
 use crate::{Buffer, Device, Error};
 
 /// What is wrong with a kernel.
@@ -52,18 +56,29 @@ fn devices() -> Vec<Device> {
     names.split(',').map(|name| Device::open(name).unwrap()).collect()
 }
 
+/// Runs a stage that writes a buffer.
+fn run_stage(device: &Device, stage: Prepared, buffer: &Buffer) -> Result<(), Error> {
+    let mut job = Job::default();
+    job.push(stage, &[], &[buffer.slot()]);
+    device.core().run_job(job)
+}
+
+fn run_plan(device: &Device, plan: Plan, inputs: Vec<Arc<Allocation>>, buffer: &Buffer) -> Result<(), Error> {
+    let output = buffer.memory().unwrap();
+    let planned = Planned { plan: Arc::new(plan), copy: None, inputs, output, params: Vec::new() };
+    run_stage(device, Prepared::Launch(planned), buffer)
+}
+
 /// Runs a faulty kernel over a buffer that holds good data.
 fn run_faulty(device: &Device, buffer: &Buffer, fault: Fault) -> Error {
-    let memory = buffer.memory().unwrap();
-    let result = device.core().complete(&memory.memory, |engine| engine.launch_faulty(&memory.memory, fault));
-    buffer.settle(&result);
-    result.unwrap_err()
+    let output = buffer.memory().unwrap();
+    run_stage(device, Prepared::Faulty { output, fault }, buffer).unwrap_err()
 }
 
 /// After a failure: no old data, dependents fail with the first cause, neighbours are untouched, new data heals.
 fn expect_poisoned_and_healed(device: &Device, buffer: &Buffer, neighbour: &Buffer, cause: &Error) {
     let error = buffer.read::<f32>().unwrap_err();
-    assert_eq!(error, Error::Poisoned { buffer: buffer.id(), cause: std::sync::Arc::new(cause.clone()) });
+    assert_eq!(error, Error::Poisoned { buffer: buffer.id(), cause: Arc::new(cause.clone()) });
     let dependent = Buffer::from_slice(device, &[5.0f32; 3], [3]).unwrap();
     let error = device.run("relu", &[buffer], &dependent, ()).unwrap_err();
     assert_eq!(error.code(), "poisoned");
@@ -115,13 +130,11 @@ fn large_buffers_are_poisoned_and_healed_too() {
 fn grids_and_cubes_over_the_limit() {
     for device in devices() {
         let buffer = Buffer::from_slice(&device, &[1.0f32; 3], [3]).unwrap();
-        let (memory, limits) = (buffer.memory().unwrap(), device.info().limits);
+        let limits = device.info().limits;
         let run = |geometry: Geometry| {
             let mut plan = Plan::over_words(Program::zero_words(), 3, device.core().facts());
             plan.steps[0].geometry = geometry;
-            let result = device.core().execute(&plan, &[], &memory.memory, &[Vec::new()]);
-            buffer.settle(&result);
-            result
+            run_plan(&device, plan, Vec::new(), &buffer)
         };
         let good = Plan::over_words(Program::zero_words(), 3, device.core().facts()).steps[0].geometry;
         let mut cases = vec![Geometry { units: limits.max_units + 1, ..good }];
@@ -150,12 +163,9 @@ fn types_that_do_not_compile() {
         let signature = Signature { inputs: vec![ty.clone()], output: ty, params: Default::default() };
         let program = Program::build(&(Expr::input("x") + 1), &["x"], &signature).unwrap();
         let buffer = Buffer::from_slice(&device, &[1.0f64; 3], [3]).unwrap();
-        let memory = buffer.memory().unwrap();
         let plan = Plan::over_words(program, 3, device.core().facts());
-        let source = std::slice::from_ref(&memory.memory);
-        let result = device.core().execute(&plan, source, &memory.memory, &[Vec::new()]);
+        let result = run_plan(&device, plan, vec![buffer.memory().unwrap()], &buffer);
         assert!(matches!(result, Err(Error::Engine(EngineError::CompileFailed { .. }))), "{result:?}");
-        buffer.settle(&result);
         assert_eq!(buffer.read::<f64>().unwrap_err().code(), "poisoned");
         buffer.write(&[4.0f64; 3]).unwrap();
         assert_eq!(buffer.read::<f64>().unwrap(), [4.0; 3]);

@@ -116,7 +116,7 @@ fn too_much_memory() {
 #[test]
 fn the_sum_of_allocations_is_bounded() {
     for name in crate::support::device_names() {
-        let device = Device::open_with(&name, DeviceOptions { memory_budget: Some(10 << 20) }).unwrap();
+        let device = Device::open_with(&name, DeviceOptions::new().memory_budget(10 << 20)).unwrap();
         let mut held: Vec<Buffer> = (0..10).map(|_| Buffer::zeros(&device, DType::U8, [1 << 20]).unwrap()).collect();
         let error = Buffer::zeros(&device, DType::U8, [1 << 20]).unwrap_err();
         assert_eq!(

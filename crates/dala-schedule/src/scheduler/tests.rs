@@ -453,6 +453,25 @@ fn those_before_are_lifted() {
     device.check_against_sequential();
 }
 
+/// A thread that waits for background work does not make it urgent, and is not kept waiting once it is done.
+#[test]
+fn callers_do_not_hurry_those_before() {
+    let mut device = Device::new(1, 1000);
+    let ms = Duration::from_millis(5);
+    let x = vec![ResourceId(1)];
+    let background: Vec<CommandId> =
+        (0..5).map(|_| device.submit(Task { writes: x.clone(), ..Task::new(&[ms]) }, Lane::Background, None)).collect();
+    let reader = Task { reads: x, needs_caller: true, ..Task::new(&[ms]) };
+    let read = device.submit(reader, Lane::Interactive, None);
+    let unrelated = device.submit(Task::new(&[ms]), Lane::Background, None);
+    let urgent = device.submit(Task::new(&[ms]), Lane::Interactive, None);
+    for expected in [&[urgent], &background[..], &[read, unrelated]].concat() {
+        device.start();
+        assert_eq!(device.in_flight.as_ref().unwrap().pieces[0].command, expected);
+        device.finish();
+    }
+}
+
 #[test]
 fn long_commands_yield_between_stages() {
     let mut device = Device::new(1, 1000);

@@ -1,0 +1,1 @@
+//! An engine on host memory.

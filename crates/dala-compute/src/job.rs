@@ -1,0 +1,120 @@
+//! A command's work, ready to launch: what stages come down to once they are validated and planned.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dala_schedule::{ResourceId, Work};
+use dala_spec::Scalar;
+
+use crate::buffer::Slot;
+use crate::engine::Memory;
+use crate::plan::Plan;
+use crate::pool::Allocation;
+
+/// A stage, ready to launch.
+pub(crate) enum Prepared {
+    /// A plan over buffers.
+    Launch(Planned),
+    /// Data for a buffer.
+    Upload { to: Arc<Allocation>, data: Arc<[u8]> },
+    /// What the thread that submitted it does itself.
+    ByCaller,
+    /// No work: a barrier, or an output without elements.
+    Nothing,
+    /// A kernel that fails.
+    #[cfg(test)]
+    Faulty { output: Arc<Allocation>, fault: crate::engine::tests::Fault },
+}
+
+/// A plan with its buffers and run-time values. Holding the memory keeps it alive until the command ended, whatever
+/// becomes of the buffers.
+pub(crate) struct Planned {
+    pub(crate) plan: Arc<Plan>,
+    /// What copies the output, if it is read after it was written.
+    pub(crate) copy: Option<Arc<Plan>>,
+    pub(crate) inputs: Vec<Arc<Allocation>>,
+    pub(crate) output: Arc<Allocation>,
+    /// The values of each step.
+    pub(crate) params: Vec<Vec<Scalar>>,
+}
+
+impl Planned {
+    pub(crate) fn is_output(&self, memory: &Memory) -> bool {
+        memory.is(&self.output.memory)
+    }
+}
+
+/// Bytes that are uploaded in a microsecond, at worst: what is not measured by kind must be guessed by size.
+const UPLOADED_PER_MICROSECOND: usize = 1000;
+
+impl Prepared {
+    fn cost(&self) -> Option<Duration> {
+        match self {
+            Prepared::Launch(planned) => planned.plan.cost.get(),
+            Prepared::Upload { data, .. } => {
+                Some(Duration::from_micros((20 + data.len() / UPLOADED_PER_MICROSECOND) as u64))
+            }
+            Prepared::Nothing => Some(Duration::ZERO),
+            Prepared::ByCaller => None,
+            #[cfg(test)]
+            Prepared::Faulty { .. } => None,
+        }
+    }
+}
+
+/// The work of one command.
+#[derive(Default)]
+pub(crate) struct Job {
+    pub(crate) stages: Vec<Prepared>,
+    reads: Vec<ResourceId>,
+    writes: Vec<ResourceId>,
+    read: Vec<Arc<Slot>>,
+    pub(crate) written: Vec<Arc<Slot>>,
+}
+
+impl Job {
+    /// Adds a stage that reads and then writes these buffers.
+    pub(crate) fn push(&mut self, stage: Prepared, reads: &[&Arc<Slot>], writes: &[&Arc<Slot>]) {
+        for slot in reads {
+            // What it wrote itself comes from nobody else.
+            if !self.reads.contains(&slot.resource()) && !self.writes.contains(&slot.resource()) {
+                self.reads.push(slot.resource());
+                self.read.push(Arc::clone(slot));
+            }
+        }
+        for slot in writes {
+            if !self.writes.contains(&slot.resource()) {
+                self.writes.push(slot.resource());
+                self.written.push(Arc::clone(slot));
+            }
+        }
+        self.stages.push(stage);
+    }
+
+    /// A buffer that it reads.
+    pub(crate) fn buffer_read(&self, resource: ResourceId) -> Option<&Arc<Slot>> {
+        self.read.iter().find(|slot| slot.resource() == resource)
+    }
+}
+
+impl Work for Job {
+    fn stages(&self) -> usize {
+        self.stages.len()
+    }
+
+    fn cost(&self, stage: usize) -> Option<Duration> {
+        self.stages.get(stage).and_then(Prepared::cost)
+    }
+
+    fn reads(&self) -> &[ResourceId] {
+        &self.reads
+    }
+
+    fn writes(&self) -> &[ResourceId] {
+        &self.writes
+    }
+
+    fn needs_caller(&self) -> bool {
+        matches!(self.stages[..], [Prepared::ByCaller])
+    }
+}

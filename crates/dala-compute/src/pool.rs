@@ -1,0 +1,70 @@
+//! Where a device's memory comes from, and how data gets in and out of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::account::{Account, Reservation};
+use crate::engine::{Engine, EngineError, Memory};
+
+/// A device's engine with the account of what is used.
+pub(crate) struct Pool {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) account: Arc<Account>,
+    uploaded: AtomicU64,
+    downloaded: AtomicU64,
+}
+
+/// Memory that counts against its device's budget.
+pub(crate) struct Allocation {
+    pub(crate) memory: Memory,
+    _reservation: Reservation,
+}
+
+const STEP: usize = dala_kernels::launch::CAPACITY_STEP;
+
+impl Pool {
+    pub(crate) fn new(engine: Arc<dyn Engine>, account: Arc<Account>) -> Pool {
+        Pool { engine, account, uploaded: AtomicU64::new(0), downloaded: AtomicU64::new(0) }
+    }
+
+    /// Memory with undefined contents.
+    pub(crate) fn allocate(&self, bytes: usize) -> Result<Allocation, EngineError> {
+        // Counted before it is asked for, so that two callers cannot both get the last bytes.
+        let reservation = self.account.reserve(bytes.max(1).next_multiple_of(STEP) as u64)?;
+        let memory = match self.engine.allocate(bytes as u64) {
+            // What is cached for other sizes may be enough.
+            Err(EngineError::OutOfMemory { .. }) => {
+                self.engine.trim()?;
+                let told = |error| match error {
+                    EngineError::OutOfMemory { wanted, .. } => {
+                        EngineError::OutOfMemory { wanted, budget: self.account.budget(), live: self.account.live() }
+                    }
+                    other => other,
+                };
+                self.engine.allocate(bytes as u64).map_err(told)
+            }
+            other => other,
+        }?;
+        Ok(Allocation { memory, _reservation: reservation })
+    }
+
+    pub(crate) fn upload(&self, memory: &Memory, data: &[u8]) -> Result<(), EngineError> {
+        self.uploaded.fetch_add(data.len() as u64, Ordering::Relaxed);
+        self.engine.upload(memory, data)
+    }
+
+    pub(crate) fn download(&self, memory: &Memory, into: &mut [u8]) -> Result<(), EngineError> {
+        self.downloaded.fetch_add(into.len() as u64, Ordering::Relaxed);
+        self.engine.download(memory, into)
+    }
+
+    /// Bytes copied to the device.
+    pub(crate) fn uploaded(&self) -> u64 {
+        self.uploaded.load(Ordering::Relaxed)
+    }
+
+    /// Bytes copied from the device.
+    pub(crate) fn downloaded(&self) -> u64 {
+        self.downloaded.load(Ordering::Relaxed)
+    }
+}

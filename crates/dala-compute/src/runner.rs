@@ -1,0 +1,226 @@
+//! Executes passes of stages on the engine.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use dala_schedule::{CommandId, End, Executor, Pass, ResourceId, Work};
+use dala_spec::{Place, Scalar};
+
+use crate::Error;
+use crate::command::outcome;
+use crate::engine::{EngineError, Launch, Memory};
+use crate::job::{Job, Planned, Prepared};
+use crate::plan::Plan;
+use crate::pool::{Allocation, Pool};
+
+/// Executes passes of one device.
+pub(crate) struct Runner {
+    pub(crate) pool: Arc<Pool>,
+}
+
+/// Why a command failed. Shared, because many may want to know.
+type Cause = Arc<Error>;
+
+impl Executor for Runner {
+    type Work = Job;
+    type Error = Cause;
+
+    fn execute(&self, pass: &Pass<Job>) -> Vec<Result<(), Cause>> {
+        let (started, compilations) = (Instant::now(), self.pool.engine.compilations());
+        let expected = expected(pass);
+        let mut batch = Batch::new(&self.pool, pass.pieces.len());
+        for (index, piece) in pass.pieces.iter().enumerate() {
+            for stage in piece.stages.clone() {
+                let place = (index, stage);
+                if let Err(error) = batch.add(place, &piece.work.stages[stage]) {
+                    batch.fail(place, error);
+                    break;
+                }
+            }
+        }
+        let failures = batch.finish();
+        if failures.iter().all(Option::is_none) && self.pool.engine.compilations() == compilations {
+            learn(pass, &expected, started.elapsed());
+        }
+        let result = |(piece, failure): (&dala_schedule::Piece<Job>, Option<(usize, EngineError)>)| match failure {
+            None => Ok(()),
+            Some((stage, error)) => Err(Arc::new(Error::from(error).in_stage(stage, piece.work.stages()))),
+        };
+        pass.pieces.iter().zip(failures).map(result).collect()
+    }
+
+    fn readable(&self, work: &Job, resource: ResourceId) -> Result<(), Cause> {
+        work.buffer_read(resource).map_or(Ok(()), |slot| slot.check_readable()).map_err(Arc::new)
+    }
+
+    fn ended(&self, command: CommandId, work: &Job, end: &End<Cause>) {
+        let result = outcome(command, end).map_err(Arc::new);
+        for slot in &work.written {
+            slot.settle(command, &result);
+        }
+    }
+
+    fn panicked(&self, message: &str) -> Cause {
+        Arc::new(EngineError::internal(format!("a panic: {message}")).into())
+    }
+}
+
+/// A piece of a pass, and a stage of its command.
+type At = (usize, usize);
+
+/// The launches of a pass, in order.
+struct Batch<'a> {
+    pool: &'a Pool,
+    launches: Vec<Launch>,
+    /// Whose each launch is.
+    owners: Vec<At>,
+    outputs: Vec<Memory>,
+    /// Whose each output is.
+    writers: Vec<At>,
+    /// Scratch memory, until the device is done with it.
+    held: Vec<Allocation>,
+    /// The first failure of each piece, with its stage.
+    failures: Vec<Option<(usize, EngineError)>>,
+}
+
+impl<'a> Batch<'a> {
+    fn new(pool: &'a Pool, pieces: usize) -> Batch<'a> {
+        Batch {
+            pool,
+            launches: Vec::new(),
+            owners: Vec::new(),
+            outputs: Vec::new(),
+            writers: Vec::new(),
+            held: Vec::new(),
+            failures: vec![None; pieces],
+        }
+    }
+
+    fn fail(&mut self, (piece, stage): At, error: EngineError) {
+        self.failures[piece].get_or_insert((stage, error));
+    }
+
+    fn add(&mut self, at: At, stage: &Prepared) -> Result<(), EngineError> {
+        match stage {
+            Prepared::Launch(planned) => self.add_plan(at, planned),
+            Prepared::Upload { to, data } => {
+                // After everything before it.
+                self.launch();
+                self.pool.upload(&to.memory, data)
+            }
+            Prepared::Nothing => Ok(()),
+            Prepared::ByCaller => Err(EngineError::internal("a stage without its caller")),
+            #[cfg(test)]
+            Prepared::Faulty { output, fault } => {
+                self.launch();
+                self.outputs.push(output.memory.clone());
+                self.writers.push(at);
+                self.pool.engine.launch_faulty(&output.memory, *fault)
+            }
+        }
+    }
+
+    fn add_plan(&mut self, at: At, planned: &Planned) -> Result<(), EngineError> {
+        let mut inputs: Vec<Memory> = planned.inputs.iter().map(|input| input.memory.clone()).collect();
+        if let Some(copy_plan) = &planned.copy {
+            // Elements would be read after they were overwritten: read from a copy.
+            let output = &planned.output.memory;
+            let copy = self.pool.allocate(output.capacity as usize)?;
+            self.push(at, copy_plan, std::slice::from_ref(output), &copy.memory, &[], &[])?;
+            for input in inputs.iter_mut().filter(|input| planned.is_output(input)) {
+                *input = copy.memory.clone();
+            }
+            self.held.push(copy);
+        }
+        let transients = planned.plan.transients.iter().map(|bytes| self.pool.allocate(*bytes));
+        let transients = transients.collect::<Result<Vec<_>, _>>()?;
+        self.push(at, &planned.plan, &inputs, &planned.output.memory, &transients, &planned.params)?;
+        self.held.extend(transients);
+        self.outputs.push(planned.output.memory.clone());
+        self.writers.push(at);
+        Ok(())
+    }
+
+    fn push(
+        &mut self,
+        at: At,
+        plan: &Plan,
+        inputs: &[Memory],
+        output: &Memory,
+        transients: &[Allocation],
+        params: &[Vec<Scalar>],
+    ) -> Result<(), EngineError> {
+        let constants = plan.constants(self.pool)?;
+        let memory = |place: &Place| match *place {
+            Place::Input(index) => inputs[index].clone(),
+            Place::Output => output.clone(),
+            Place::Transient(index) => transients[index].memory.clone(),
+            Place::Constant(index) => constants[index].memory.clone(),
+        };
+        for (index, step) in plan.steps.iter().enumerate() {
+            let reads: Vec<Memory> = step.reads.iter().map(memory).collect();
+            let outputs: Vec<Memory> = step.writes.iter().map(memory).collect();
+            let alias = |output: &Memory| reads.iter().position(|read| read.is(output));
+            let aliases = outputs.iter().map(alias).collect();
+            self.launches.push(Launch {
+                task: step.task.clone(),
+                geometry: step.geometry,
+                reads,
+                outputs,
+                aliases,
+                params: params.get(index).cloned().unwrap_or_default(),
+            });
+            self.owners.push(at);
+        }
+        Ok(())
+    }
+
+    /// Hands everything so far to the engine.
+    fn launch(&mut self) {
+        if self.launches.is_empty() {
+            return;
+        }
+        let results = self.pool.engine.launch(&self.launches);
+        for (at, result) in std::mem::take(&mut self.owners).into_iter().zip(results) {
+            if let Err(error) = result {
+                self.fail(at, error);
+            }
+        }
+        self.launches.clear();
+    }
+
+    /// Waits until the device is done, and gives the first failure of each piece.
+    fn finish(mut self) -> Vec<Option<(usize, EngineError)>> {
+        self.launch();
+        if !self.outputs.is_empty() {
+            let answers = self.pool.engine.synchronise(&self.outputs);
+            for (at, answer) in std::mem::take(&mut self.writers).into_iter().zip(answers) {
+                if let Err(error) = answer {
+                    self.fail(at, error);
+                }
+            }
+        }
+        self.failures
+    }
+}
+
+/// What is known of each stage of a pass.
+fn expected(pass: &Pass<Job>) -> Vec<Option<Duration>> {
+    pass.pieces.iter().flat_map(|piece| piece.stages.clone().map(|stage| piece.work.cost(stage))).collect()
+}
+
+/// Learns from a pass: each stage took its share of the time.
+fn learn(pass: &Pass<Job>, expected: &[Option<Duration>], elapsed: Duration) {
+    let stages = pass.pieces.iter().flat_map(|piece| piece.work.stages[piece.stages.clone()].iter());
+    let sum: Duration = expected.iter().flatten().sum();
+    for (stage, expected) in stages.zip(expected) {
+        if let Prepared::Launch(planned) = stage {
+            let share = match expected {
+                Some(expected) if !sum.is_zero() => elapsed.mul_f64(expected.as_secs_f64() / sum.as_secs_f64()),
+                // It was alone.
+                _ => elapsed,
+            };
+            planned.plan.cost.learn(*expected, share);
+        }
+    }
+}

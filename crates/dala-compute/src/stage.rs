@@ -1,0 +1,172 @@
+//! One step of work, as plain data.
+
+use std::sync::Arc;
+
+use dala_kernels::Work;
+use dala_spec::{Params, TensorType, validate};
+
+use crate::device::Core;
+use crate::job::{Job, Planned, Prepared};
+use crate::{Buffer, Error};
+
+/// One step of work. A list of them is submitted as one [`Command`](crate::Command) and executed in order.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Stage {
+    /// Runs a kernel.
+    RunKernel {
+        /// Its name.
+        kernel: String,
+        /// What it reads.
+        inputs: Vec<Buffer>,
+        /// What it writes; may be one of the inputs.
+        output: Buffer,
+        /// Its params.
+        params: Params,
+    },
+    /// Copies the bytes of a buffer to another of the same size.
+    CopyBuffer {
+        /// What is copied.
+        from: Buffer,
+        /// Where to.
+        to: Buffer,
+    },
+    /// Replaces the elements of a buffer by data of the host, without waiting for the device.
+    WriteBuffer {
+        /// The buffer.
+        to: Buffer,
+        /// Its new elements, little-endian.
+        data: Arc<[u8]>,
+    },
+    /// Everything before it comes before everything after it, also where nothing depends on anything.
+    Barrier,
+}
+
+impl Stage {
+    /// Runs a kernel.
+    pub fn run_kernel(
+        kernel: impl Into<String>,
+        inputs: &[&Buffer],
+        output: &Buffer,
+        params: impl Into<Params>,
+    ) -> Stage {
+        Stage::RunKernel {
+            kernel: kernel.into(),
+            inputs: inputs.iter().copied().cloned().collect(),
+            output: output.clone(),
+            params: params.into(),
+        }
+    }
+
+    /// Copies the bytes of a buffer to another of the same size.
+    pub fn copy_buffer(from: &Buffer, to: &Buffer) -> Stage {
+        Stage::CopyBuffer { from: from.clone(), to: to.clone() }
+    }
+
+    /// Replaces the elements of a buffer by little-endian bytes.
+    pub fn write_buffer(to: &Buffer, data: impl Into<Arc<[u8]>>) -> Stage {
+        Stage::WriteBuffer { to: to.clone(), data: data.into() }
+    }
+
+    /// Orders everything before it before everything after it.
+    pub fn barrier() -> Stage {
+        Stage::Barrier
+    }
+}
+
+/// So that one stage can be submitted without a list around it.
+impl From<Stage> for Vec<Stage> {
+    fn from(stage: Stage) -> Vec<Stage> {
+        vec![stage]
+    }
+}
+
+impl Core {
+    /// Validates and plans stages. Nothing waits for the device.
+    pub(crate) fn prepare(self: &Arc<Core>, stages: &[Stage]) -> Result<Job, Error> {
+        let mut job = Job::default();
+        for (index, stage) in stages.iter().enumerate() {
+            self.prepare_stage(&mut job, stage).map_err(|error| error.in_stage(index, stages.len()))?;
+        }
+        Ok(job)
+    }
+
+    fn prepare_stage(self: &Arc<Core>, job: &mut Job, stage: &Stage) -> Result<(), Error> {
+        match stage {
+            Stage::RunKernel { kernel, inputs, output, params } => {
+                let inputs: Vec<&Buffer> = inputs.iter().collect();
+                self.prepare_kernel(job, kernel, &inputs, output, params)
+            }
+            Stage::CopyBuffer { from, to } => self.prepare_copy(job, from, to),
+            Stage::WriteBuffer { to, data } => {
+                to.check_device(self)?;
+                to.check_size(data.len())?;
+                let target = to.memory()?;
+                let upload = Prepared::Upload { to: target, data: data.clone() };
+                job.push(if data.is_empty() { Prepared::Nothing } else { upload }, &[], &[to.slot()]);
+                Ok(())
+            }
+            Stage::Barrier => {
+                job.push(Prepared::Nothing, &[], &[]);
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) fn prepare_kernel(
+        self: &Arc<Core>,
+        job: &mut Job,
+        kernel: &str,
+        inputs: &[&Buffer],
+        output: &Buffer,
+        params: &Params,
+    ) -> Result<(), Error> {
+        let kernel = self.registry().get(kernel)?.clone();
+        for buffer in inputs.iter().chain([&output]) {
+            buffer.check_device(self)?;
+        }
+        let types: Vec<TensorType> = inputs.iter().map(|input| input.ty().clone()).collect();
+        // Every problem is found; the first one is reported.
+        let signature = validate(&kernel.spec, &types, output.ty(), params)
+            .map_err(|mut problems| Error::Spec(problems.swap_remove(0)))?;
+        let target = output.memory()?;
+        let sources = inputs.iter().map(|input| input.memory()).collect::<Result<Vec<_>, _>>()?;
+        let reads: Vec<_> = inputs.iter().map(|input| input.slot()).collect();
+        if output.is_empty() && matches!(kernel.work, Work::Lowered(_)) {
+            // Nothing to do, so nothing is planned: tables for one huge side of an empty picture would be.
+            job.push(Prepared::Nothing, &reads, &[output.slot()]);
+            return Ok(());
+        }
+        let plan = self.plans.call(self.facts(), &kernel, &signature)?;
+        let params = plan.param_values(&kernel.spec.name, &signature)?;
+        if output.is_empty() {
+            job.push(Prepared::Nothing, &reads, &[output.slot()]);
+            return Ok(());
+        }
+        let reads_output = sources.iter().any(|source| source.memory.is(&target.memory));
+        let copy = if reads_output && !plan.works_in_place() {
+            Some(self.plans.copy(self.facts(), target.memory.capacity as usize / 4)?)
+        } else {
+            None
+        };
+        let planned = Planned { plan, copy, inputs: sources, output: target, params };
+        job.push(Prepared::Launch(planned), &reads, &[output.slot()]);
+        Ok(())
+    }
+
+    pub(crate) fn prepare_copy(self: &Arc<Core>, job: &mut Job, from: &Buffer, to: &Buffer) -> Result<(), Error> {
+        from.check_device(self)?;
+        to.check_device(self)?;
+        to.check_size(from.size_bytes())?;
+        let (source, target) = (from.memory()?, to.memory()?);
+        let words = from.size_bytes().div_ceil(4);
+        let stage = if words == 0 || from.id() == to.id() {
+            Prepared::Nothing
+        } else {
+            let plan = self.plans.copy(self.facts(), words)?;
+            Prepared::Launch(Planned { plan, copy: None, inputs: vec![source], output: target, params: Vec::new() })
+        };
+        job.push(stage, &[from.slot()], &[to.slot()]);
+        Ok(())
+    }
+}
