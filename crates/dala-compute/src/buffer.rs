@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dala_schedule::{CommandId, ResourceId};
 use dala_spec::{DType, Data, Element, Shape, TensorType};
+use smallvec::SmallVec;
 
 use crate::device::Core;
 use crate::job::{Job, Planned, Prepared};
@@ -117,7 +118,7 @@ impl Buffer {
             let core = &buffer.0.device;
             let plan = core.plans.zeros(core.facts(), words)?;
             let output = buffer.memory()?;
-            let planned = Planned { plan, copy: None, inputs: Vec::new(), output, params: Vec::new() };
+            let planned = Planned { plan, copy: None, inputs: SmallVec::new(), output, params: Vec::new() };
             let mut job = Job::default();
             job.push(Prepared::Launch(planned), &[], &[buffer.slot()]);
             core.run_job(job)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use dala_schedule::{CommandId, CommandState, End, Lane, Refusal, Submission, Ticket, Unfinished, WhenFull};
+use dala_schedule::{CommandId, CommandState, End, Lane, Refusal, Submission, Ticket, Time, Unfinished, WhenFull};
 
 use crate::Error;
 use crate::device::Core;
@@ -117,6 +117,14 @@ impl Command {
     pub fn on_complete(&self, callback: impl FnOnce(Result<(), Error>) + Send + 'static) {
         let id = self.id();
         self.ticket.on_end(move |end| callback(outcome(id, end)));
+    }
+}
+
+impl Command {
+    /// As [`on_complete`](Command::on_complete), with when it was submitted, when it started and when it ended.
+    pub(crate) fn on_end_with_times(&self, callback: impl FnOnce(Result<(), Error>, [Time; 3]) + Send + 'static) {
+        let ticket = self.ticket.clone();
+        self.ticket.on_end(move |end| callback(outcome(ticket.id(), end), ticket.times()));
     }
 }
 

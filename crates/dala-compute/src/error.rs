@@ -128,6 +128,12 @@ pub enum Error {
         /// How long was waited.
         limit: Duration,
     },
+    /// A stream has frames that have not ended yet.
+    #[error("the stream has frames in flight after {limit:?}; they go on")]
+    StreamBusy {
+        /// How long was waited.
+        limit: Duration,
+    },
     /// No command has this id, or it ended too long ago.
     #[error("there is no command {command}, or it ended long ago")]
     UnknownCommand {
@@ -163,6 +169,7 @@ impl Error {
             Error::Dropped { .. } => "dropped",
             Error::Suspended => "suspended",
             Error::WaitTimeout { .. } => "wait_timeout",
+            Error::StreamBusy { .. } => "wait_timeout",
             Error::UnknownCommand { .. } => "unknown_command",
             Error::ShapeTooLarge { .. } => "shape_too_large",
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use dala_schedule::{ResourceId, Work};
 use dala_spec::Scalar;
+use smallvec::SmallVec;
 
 use crate::buffer::Slot;
 use crate::engine::Memory;
@@ -32,7 +33,7 @@ pub(crate) struct Planned {
     pub(crate) plan: Arc<Plan>,
     /// What copies the output, if it is read after it was written.
     pub(crate) copy: Option<Arc<Plan>>,
-    pub(crate) inputs: Vec<Arc<Allocation>>,
+    pub(crate) inputs: SmallVec<[Arc<Allocation>; 3]>,
     pub(crate) output: Arc<Allocation>,
     /// The values of each step.
     pub(crate) params: Vec<Vec<Scalar>>,
@@ -65,11 +66,11 @@ impl Prepared {
 /// The work of one command.
 #[derive(Default)]
 pub(crate) struct Job {
-    pub(crate) stages: Vec<Prepared>,
-    reads: Vec<ResourceId>,
-    writes: Vec<ResourceId>,
-    read: Vec<Arc<Slot>>,
-    pub(crate) written: Vec<Arc<Slot>>,
+    pub(crate) stages: SmallVec<[Prepared; 1]>,
+    reads: SmallVec<[ResourceId; 3]>,
+    writes: SmallVec<[ResourceId; 1]>,
+    read: SmallVec<[Arc<Slot>; 3]>,
+    pub(crate) written: SmallVec<[Arc<Slot>; 1]>,
 }
 
 impl Job {

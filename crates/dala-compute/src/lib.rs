@@ -47,6 +47,7 @@ mod plan;
 mod pool;
 mod runner;
 mod stage;
+mod stream;
 
 pub use account::MemoryStats;
 pub use buffer::{Buffer, BufferId};
@@ -63,6 +64,7 @@ pub use device::{Device, DeviceOptions, Stats};
 pub use engine::{Backend, DeviceInfo, DeviceKind, EngineError, Limits};
 pub use error::Error;
 pub use stage::Stage;
+pub use stream::{FramePolicy, Pushed, Stream, StreamOptions, StreamStats, Times};
 
 /// The examples of the README are compiled and run.
 #[cfg(doctest)]

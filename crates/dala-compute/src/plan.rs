@@ -13,6 +13,7 @@ use dala_spec::{
     TensorType, Unsupported,
 };
 use lru::LruCache;
+use rustc_hash::FxBuildHasher;
 
 use crate::pool::{Allocation, Pool};
 use crate::{EngineError, Error};
@@ -203,11 +204,11 @@ impl ParamForm {
 }
 
 /// The plans a device made last.
-pub(crate) struct Plans(Mutex<LruCache<PlanKey, Arc<Plan>>>);
+pub(crate) struct Plans(Mutex<LruCache<PlanKey, Arc<Plan>, FxBuildHasher>>);
 
 impl Plans {
     pub(crate) fn new() -> Plans {
-        Plans(Mutex::new(LruCache::new(CACHED_PLANS)))
+        Plans(Mutex::new(LruCache::with_hasher(CACHED_PLANS, FxBuildHasher)))
     }
 
     /// The plan for a call: remembered, or made now.

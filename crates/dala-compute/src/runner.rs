@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use dala_schedule::{CommandId, End, Executor, Pass, ResourceId, Work};
 use dala_spec::{Place, Scalar};
+use smallvec::SmallVec;
 
 use crate::Error;
 use crate::command::outcome;
@@ -121,7 +122,7 @@ impl<'a> Batch<'a> {
     }
 
     fn add_plan(&mut self, at: At, planned: &Planned) -> Result<(), EngineError> {
-        let mut inputs: Vec<Memory> = planned.inputs.iter().map(|input| input.memory.clone()).collect();
+        let mut inputs: SmallVec<[Memory; 4]> = planned.inputs.iter().map(|input| input.memory.clone()).collect();
         if let Some(copy_plan) = &planned.copy {
             // Elements would be read after they were overwritten: read from a copy.
             let output = &planned.output.memory;
@@ -158,8 +159,8 @@ impl<'a> Batch<'a> {
             Place::Constant(index) => constants[index].memory.clone(),
         };
         for (index, step) in plan.steps.iter().enumerate() {
-            let reads: Vec<Memory> = step.reads.iter().map(memory).collect();
-            let outputs: Vec<Memory> = step.writes.iter().map(memory).collect();
+            let reads: SmallVec<[Memory; 4]> = step.reads.iter().map(memory).collect();
+            let outputs: SmallVec<[Memory; 2]> = step.writes.iter().map(memory).collect();
             let alias = |output: &Memory| reads.iter().position(|read| read.is(output));
             let aliases = outputs.iter().map(alias).collect();
             self.launches.push(Launch {

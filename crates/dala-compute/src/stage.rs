@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use dala_kernels::Work;
 use dala_spec::{Params, TensorType, validate};
+use smallvec::{SmallVec, smallvec};
 
 use crate::device::Core;
 use crate::job::{Job, Planned, Prepared};
@@ -94,7 +95,7 @@ impl Core {
     fn prepare_stage(self: &Arc<Core>, job: &mut Job, stage: &Stage) -> Result<(), Error> {
         match stage {
             Stage::RunKernel { kernel, inputs, output, params } => {
-                let inputs: Vec<&Buffer> = inputs.iter().collect();
+                let inputs: SmallVec<[&Buffer; 4]> = inputs.iter().collect();
                 self.prepare_kernel(job, kernel, &inputs, output, params)
             }
             Stage::CopyBuffer { from, to } => self.prepare_copy(job, from, to),
@@ -130,8 +131,8 @@ impl Core {
         let signature = validate(&kernel.spec, &types, output.ty(), params)
             .map_err(|mut problems| Error::Spec(problems.swap_remove(0)))?;
         let target = output.memory()?;
-        let sources = inputs.iter().map(|input| input.memory()).collect::<Result<Vec<_>, _>>()?;
-        let reads: Vec<_> = inputs.iter().map(|input| input.slot()).collect();
+        let sources = inputs.iter().map(|input| input.memory()).collect::<Result<SmallVec<[_; 3]>, _>>()?;
+        let reads: SmallVec<[_; 4]> = inputs.iter().map(|input| input.slot()).collect();
         if output.is_empty() && matches!(kernel.work, Work::Lowered(_)) {
             // Nothing to do, so nothing is planned: tables for one huge side of an empty picture would be.
             job.push(Prepared::Nothing, &reads, &[output.slot()]);
@@ -164,7 +165,13 @@ impl Core {
             Prepared::Nothing
         } else {
             let plan = self.plans.copy(self.facts(), words)?;
-            Prepared::Launch(Planned { plan, copy: None, inputs: vec![source], output: target, params: Vec::new() })
+            Prepared::Launch(Planned {
+                plan,
+                copy: None,
+                inputs: smallvec![source],
+                output: target,
+                params: Vec::new(),
+            })
         };
         job.push(stage, &[from.slot()], &[to.slot()]);
         Ok(())

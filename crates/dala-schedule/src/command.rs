@@ -6,7 +6,8 @@ use std::sync::{Arc, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use crate::sync::atomic::{AtomicU8, Ordering};
+use crate::Time;
+use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, lock};
 
 /// Which command: unique in a process, in the order of submission.
@@ -118,24 +119,31 @@ pub(crate) struct Cell<E> {
     /// Whether someone else than the thread that runs it has its id.
     pub(crate) is_known: bool,
     state: AtomicU8,
+    /// Nanoseconds on the queue's clock: when it was submitted, when it started, when it ended.
+    times: [AtomicU64; 3],
     end: OnceLock<End<E>>,
     waiters: Mutex<Waiters<E>>,
     changed: Condvar,
 }
 
 impl<E> Cell<E> {
-    pub(crate) fn new(id: CommandId, is_known: bool) -> Cell<E> {
+    pub(crate) fn new(id: CommandId, is_known: bool, now: Time) -> Cell<E> {
         Cell {
             id,
             is_known,
             state: AtomicU8::new(CommandState::Pending as u8),
+            times: [now; 3].map(|now| AtomicU64::new(now.as_nanos())),
             end: OnceLock::new(),
             waiters: Mutex::new(Waiters { granted: false, sleepers: 0, wakers: Vec::new(), callbacks: Vec::new() }),
             changed: Condvar::new(),
         }
     }
 
-    pub(crate) fn started(&self) {
+    pub(crate) fn started(&self, now: Time) {
+        if self.state() == CommandState::Running {
+            return;
+        }
+        self.times[1].store(now.as_nanos(), Ordering::Relaxed);
         self.state.store(CommandState::Running as u8, Ordering::Relaxed);
     }
 
@@ -153,8 +161,12 @@ impl<E> Cell<E> {
     }
 
     /// Ends the command and answers everyone who waits. Called once, under no lock.
-    pub(crate) fn finish(&self, end: End<E>) {
+    pub(crate) fn finish(&self, end: End<E>, now: Time) {
         let state = end.state();
+        if self.state() == CommandState::Pending {
+            self.times[1].store(now.as_nanos(), Ordering::Relaxed);
+        }
+        self.times[2].store(now.as_nanos(), Ordering::Relaxed);
         let end = self.end.get_or_init(|| end);
         let (wakers, callbacks) = {
             let mut waiters = lock(&self.waiters);
@@ -227,6 +239,12 @@ impl<E> Ticket<E> {
     /// How it ended, if it has.
     pub fn end(&self) -> Option<&End<E>> {
         self.0.end()
+    }
+
+    /// When it was submitted, when it started, and when it ended, on the queue's clock. Only once it ended are all three
+    /// known; one that never started started when it ended.
+    pub fn times(&self) -> [Time; 3] {
+        [0, 1, 2].map(|which| Time(Duration::from_nanos(self.0.times[which].load(Ordering::Relaxed))))
     }
 
     /// Calls back once, when the command ends, from the thread that sees the end; at once if it has ended. The callback

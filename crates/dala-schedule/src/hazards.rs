@@ -1,6 +1,8 @@
 //! Who touches what, in the order of submission.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashMap;
 
 use crate::CommandId;
 
@@ -22,7 +24,7 @@ struct Touched {
 /// A command may be launched once nothing before it conflicts with it: the device executes in the order of launches, so
 /// that is all it takes.
 #[derive(Debug, Default)]
-pub(crate) struct Hazards(HashMap<ResourceId, Touched>);
+pub(crate) struct Hazards(FxHashMap<ResourceId, Touched>);
 
 impl Hazards {
     /// A command that touches these resources was submitted, after all others.

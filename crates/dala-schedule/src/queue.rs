@@ -5,10 +5,12 @@
 //! thread and back. Otherwise it is the queue's own thread, which sleeps while there is nothing to do. Whoever stops driving
 //! while there is work wakes it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
+
+use rustc_hash::FxHashMap;
 
 use crate::command::Cell;
 use crate::sync::{Condvar, Mutex, MutexGuard, lock, thread};
@@ -133,7 +135,7 @@ struct Shared<X: Executor> {
 struct State<X: Executor> {
     scheduler: Scheduler<X::Work, X::Error>,
     /// Commands that have not ended, and the last ones that have.
-    cells: HashMap<CommandId, Arc<Cell<X::Error>>>,
+    cells: FxHashMap<CommandId, Arc<Cell<X::Error>>>,
     finished: VecDeque<CommandId>,
     /// Some thread drives.
     driven: bool,
@@ -147,7 +149,7 @@ struct State<X: Executor> {
 
 type Guard<'a, X> = MutexGuard<'a, State<X>>;
 type Accepted<'a, X> = (Guard<'a, X>, Arc<Cell<<X as Executor>::Error>>);
-type Notices<X> = Vec<(Arc<Cell<<X as Executor>::Error>>, End<<X as Executor>::Error>)>;
+type Notices<X> = Vec<(Arc<Cell<<X as Executor>::Error>>, End<<X as Executor>::Error>, Time)>;
 
 /// What a thread that waits for a command came to.
 enum Turn {
@@ -164,7 +166,7 @@ impl<X: Executor> Queue<X> {
             clock: Clock::start(),
             state: Mutex::new(State {
                 scheduler: Scheduler::new(options.capacity),
-                cells: HashMap::new(),
+                cells: FxHashMap::default(),
                 finished: VecDeque::new(),
                 driven: false,
                 thread: None,
@@ -176,6 +178,11 @@ impl<X: Executor> Queue<X> {
             work: Condvar::new(),
             settled: Condvar::new(),
         }))
+    }
+
+    /// The time now, on the queue's clock.
+    pub fn now(&self) -> Time {
+        self.0.clock.now()
     }
 
     /// The executor.
@@ -330,7 +337,8 @@ impl<X: Executor> Shared<X> {
         how: Submission,
         is_known: bool,
     ) -> Result<Accepted<'_, X>, Refusal<X::Error>> {
-        let deadline = how.start_within.map(|span| self.clock.now() + span);
+        let now = self.clock.now();
+        let deadline = how.start_within.map(|span| now + span);
         let mut state = lock(&self.state);
         loop {
             if state.closed {
@@ -366,7 +374,7 @@ impl<X: Executor> Shared<X> {
             }
         }
         let id = next_id();
-        let cell = Arc::new(Cell::new(id, is_known));
+        let cell = Arc::new(Cell::new(id, is_known, now));
         state.cells.insert(id, cell.clone());
         state.scheduler.submit(id, Arc::new(work), how.lane, deadline);
         Ok((state, cell))
@@ -508,9 +516,10 @@ impl<X: Executor> Shared<X> {
     /// Executes a pass and tells whoever waits for its commands.
     fn execute<'a>(self: &'a Arc<Self>, mut state: Guard<'a, X>, pass: &Pass<X::Work>) -> Guard<'a, X> {
         state.driven = true;
+        let now = self.clock.now();
         for piece in &pass.pieces {
             if let Some(cell) = state.cells.get(&piece.command) {
-                cell.started();
+                cell.started(now);
             }
         }
         // Commands start, so there is room.
@@ -531,7 +540,7 @@ impl<X: Executor> Shared<X> {
         state.driven = true;
         let cell = state.cells.get(&id).cloned();
         if let Some(cell) = &cell {
-            cell.started();
+            cell.started(self.clock.now());
         }
         let notices = self.collect(&mut state);
         drop(state);
@@ -558,9 +567,9 @@ impl<X: Executor> Shared<X> {
         tell::<X>(notices);
     }
 
-    /// Leaves the queue to itself: if there is work and nobody drives, its thread does.
+    /// Leaves the queue to itself: if there is something to do and nobody drives, its thread does.
     fn leave(&self, mut state: Guard<'_, X>) {
-        if !state.driven && state.scheduler.has_work() {
+        if !state.driven && state.scheduler.is_active() {
             self.wake(&mut state);
         }
     }
@@ -591,7 +600,12 @@ impl<X: Executor> Shared<X> {
             self.settled.notify_all();
         }
         let mut notices = Vec::new();
-        for ended in state.scheduler.take_ended() {
+        let ended = state.scheduler.take_ended();
+        if ended.is_empty() {
+            return notices;
+        }
+        let now = self.clock.now();
+        for ended in ended {
             self.executor.ended(ended.id, &ended.work, &ended.end);
             let Some(cell) = state.cells.remove(&ended.id) else { continue };
             if cell.is_known {
@@ -603,15 +617,15 @@ impl<X: Executor> Shared<X> {
             {
                 state.cells.remove(&forgotten);
             }
-            notices.push((cell, ended.end));
+            notices.push((cell, ended.end, now));
         }
         notices
     }
 }
 
 fn tell<X: Executor>(notices: Notices<X>) {
-    for (cell, end) in notices {
-        cell.finish(end);
+    for (cell, end, now) in notices {
+        cell.finish(end, now);
     }
 }
 

@@ -1,9 +1,11 @@
 //! The rules: what runs next.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
+
+use rustc_hash::FxHashMap;
 
 use crate::hazards::Hazards;
 use crate::{CommandId, End, Governor, Lane, Power, ResourceId, Thermal, Time, WhileSuspended};
@@ -135,7 +137,7 @@ impl<W: Work, E> Job<W, E> {
 pub struct Scheduler<W, E> {
     capacity: usize,
     governor: Governor,
-    jobs: HashMap<CommandId, Job<W, E>>,
+    jobs: FxHashMap<CommandId, Job<W, E>>,
     /// Commands with stages to launch, by place.
     queues: [BTreeSet<(i64, CommandId)>; 3],
     /// Commands that enter their lane when those they wait for are launched.
@@ -163,7 +165,7 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
         Scheduler {
             capacity: capacity.max(1),
             governor: Governor::default(),
-            jobs: HashMap::new(),
+            jobs: FxHashMap::default(),
             queues: Default::default(),
             parked: BTreeSet::new(),
             pending: Default::default(),
@@ -303,6 +305,11 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
     /// Whether there are commands that have not ended.
     pub fn has_work(&self) -> bool {
         !self.jobs.is_empty()
+    }
+
+    /// Whether something may have to be done without anything else happening: now, or when a deadline passes.
+    pub fn is_active(&self) -> bool {
+        !self.jobs.is_empty() && (self.governor.suspended.is_none() || !self.deadlines.is_empty())
     }
 
     /// Whether a pass is executed now.

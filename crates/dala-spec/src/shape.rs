@@ -2,16 +2,19 @@
 
 use std::fmt;
 
+use smallvec::SmallVec;
+
 use crate::DType;
 
 /// The dimensions of a buffer, row-major; no dimensions is a scalar, and a dimension may be zero.
+// Few dimensions, and cloned with every call: no memory of their own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
-pub struct Shape(Vec<usize>);
+pub struct Shape(SmallVec<[usize; 4]>);
 
 impl Shape {
     /// A shape of these dimensions.
     pub fn new(dims: impl Into<Vec<usize>>) -> Shape {
-        Shape(dims.into())
+        Shape(SmallVec::from_slice(&dims.into()))
     }
 
     /// The dimensions, outermost first.
@@ -81,25 +84,25 @@ impl fmt::Display for Shape {
 
 impl From<&[usize]> for Shape {
     fn from(dims: &[usize]) -> Shape {
-        Shape(dims.to_vec())
+        Shape(SmallVec::from_slice(dims))
     }
 }
 
 impl<const N: usize> From<[usize; N]> for Shape {
     fn from(dims: [usize; N]) -> Shape {
-        Shape(dims.to_vec())
+        Shape(SmallVec::from_slice(&dims))
     }
 }
 
 impl<const N: usize> From<&[usize; N]> for Shape {
     fn from(dims: &[usize; N]) -> Shape {
-        Shape(dims.to_vec())
+        Shape(SmallVec::from_slice(dims))
     }
 }
 
 impl From<Vec<usize>> for Shape {
     fn from(dims: Vec<usize>) -> Shape {
-        Shape(dims)
+        Shape(SmallVec::from_vec(dims))
     }
 }
 

@@ -12,6 +12,7 @@ use cubecl::server::Handle;
 use cubecl_environment::stream::StreamId;
 use dala_kernels::launch as kernels;
 use dala_spec::DeviceFacts;
+use smallvec::SmallVec;
 
 use super::error::{caught, guarded};
 use super::heap::{self, Heap, Slot};
@@ -74,8 +75,8 @@ fn handle(memory: &Memory) -> Result<&Handle, EngineError> {
     }
 }
 
-fn handles(memories: &[Memory]) -> Result<Vec<Handle>, EngineError> {
-    memories.iter().map(|memory| handle(memory).cloned()).collect()
+fn handles(memories: &[Memory]) -> Result<SmallVec<[&Handle; 4]>, EngineError> {
+    memories.iter().map(handle).collect()
 }
 
 impl CubeEngine {
@@ -139,8 +140,8 @@ impl CubeEngine {
     }
 
     /// Waits until everything queued is done, and answers for `handles` as a whole.
-    fn wait_for(&self, handles: &[Handle]) -> Result<(), Fault> {
-        let synchronise = || within(TIMEOUT, self.client.sync_buffers(handles));
+    fn wait_for(&self, handles: &[&Handle]) -> Result<(), Fault> {
+        let synchronise = || within(TIMEOUT, self.client.sync_buffers(handles.iter().copied()));
         match caught(synchronise) {
             Ok(Some(Ok(()))) => Ok(()),
             Ok(Some(Err(error))) if error.is_device_poisoned() => Err(Fault::OfAll(error.into())),

@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 use dala_kernels::launch::Geometry;
 use dala_spec::{DeviceFacts, Scalar, Task};
+use smallvec::SmallVec;
 
 pub(crate) use adapter::{Adapter, open_adapter};
 pub use adapter::{Backend, DeviceInfo, DeviceKind, Limits};
@@ -49,10 +50,10 @@ impl Memory {
 pub(crate) struct Launch {
     pub(crate) task: Arc<Task>,
     pub(crate) geometry: Geometry,
-    pub(crate) reads: Vec<Memory>,
-    pub(crate) outputs: Vec<Memory>,
+    pub(crate) reads: SmallVec<[Memory; 4]>,
+    pub(crate) outputs: SmallVec<[Memory; 2]>,
     /// For each output, the read whose memory it shares, if any.
-    pub(crate) aliases: Vec<Option<usize>>,
+    pub(crate) aliases: SmallVec<[Option<usize>; 2]>,
     pub(crate) params: Vec<Scalar>,
 }
 

@@ -65,7 +65,7 @@ fn run_stage(device: &Device, stage: Prepared, buffer: &Buffer) -> Result<(), Er
 
 fn run_plan(device: &Device, plan: Plan, inputs: Vec<Arc<Allocation>>, buffer: &Buffer) -> Result<(), Error> {
     let output = buffer.memory().unwrap();
-    let planned = Planned { plan: Arc::new(plan), copy: None, inputs, output, params: Vec::new() };
+    let planned = Planned { plan: Arc::new(plan), copy: None, inputs: inputs.into(), output, params: Vec::new() };
     run_stage(device, Prepared::Launch(planned), buffer)
 }
 

@@ -119,9 +119,9 @@ pub struct Launch<'a> {
     /// What the device is like.
     pub facts: &'a DeviceFacts,
     /// The memory it reads.
-    pub reads: &'a [Handle],
+    pub reads: &'a [&'a Handle],
     /// The memory it writes.
-    pub outputs: &'a [Handle],
+    pub outputs: &'a [&'a Handle],
     /// For each output, the read whose memory it shares, if any.
     pub aliases: &'a [Option<usize>],
     /// The run-time values of the task's programs.
@@ -179,8 +179,8 @@ impl Bound<'_> {
         Ok(held)
     }
 
-    fn handle(handles: &[Handle], number: usize) -> Result<&Handle, LaunchRefused> {
-        handles.get(number).ok_or_else(|| LaunchRefused(format!("the task has no buffer {number}")))
+    fn handle<'a>(handles: &[&'a Handle], number: usize) -> Result<&'a Handle, LaunchRefused> {
+        handles.get(number).copied().ok_or_else(|| LaunchRefused(format!("the task has no buffer {number}")))
     }
 
     /// A read of vectors of `width` elements, of which the kernel touches the first `vectors`.
