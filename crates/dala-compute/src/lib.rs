@@ -42,6 +42,8 @@ mod definition;
 mod device;
 mod engine;
 mod error;
+#[cfg(test)]
+mod faults;
 mod job;
 mod plan;
 mod pool;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::account::{Account, Reservation};
-use crate::engine::{Engine, EngineError, Memory};
+use crate::engine::{Engine, EngineError, Memory, caught};
 
 /// A device's engine with the account of what is used.
 pub(crate) struct Pool {
@@ -31,7 +31,8 @@ impl Pool {
     pub(crate) fn allocate(&self, bytes: usize) -> Result<Allocation, EngineError> {
         // Counted before it is asked for, so that two callers cannot both get the last bytes.
         let reservation = self.account.reserve(bytes.max(1).next_multiple_of(STEP) as u64)?;
-        let memory = match self.engine.allocate(bytes as u64) {
+        let allocate = || caught(|| self.engine.allocate(bytes as u64))?;
+        let memory = match allocate() {
             // What is cached for other sizes may be enough.
             Err(EngineError::OutOfMemory { .. }) => {
                 self.engine.trim()?;
@@ -41,7 +42,7 @@ impl Pool {
                     }
                     other => other,
                 };
-                self.engine.allocate(bytes as u64).map_err(told)
+                allocate().map_err(told)
             }
             other => other,
         }?;

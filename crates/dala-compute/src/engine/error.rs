@@ -130,7 +130,7 @@ pub(super) fn guarded<T>(call: impl FnOnce() -> Result<T, ServerError>) -> Resul
 }
 
 /// Runs a call that returns no error of its own, but may panic.
-pub(super) fn caught<T>(call: impl FnOnce() -> T) -> Result<T, EngineError> {
+pub(crate) fn caught<T>(call: impl FnOnce() -> T) -> Result<T, EngineError> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|payload| EngineError::internal(panic_message(&*payload)))
 }
 

@@ -29,6 +29,7 @@ pub(crate) use adapter::{Adapter, open_adapter};
 pub use adapter::{Backend, DeviceInfo, DeviceKind, Limits};
 pub(crate) use cube::CubeEngine;
 pub use error::EngineError;
+pub(crate) use error::caught;
 
 /// A piece of device memory. Dropping the last clone gives it back.
 #[derive(Clone)]
