@@ -11,6 +11,7 @@
 )]
 
 mod buffers;
+mod commands;
 mod conformance;
 mod devices;
 mod expressions;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use dala_compute::{Buffer, DType, Device};
+use dala_compute::{Buffer, DType, Device, Lane, Stage};
 
 use crate::support::{device_names, devices};
 
@@ -58,6 +58,38 @@ fn ten_thousand_cycles_leave_nothing() {
     device.trim().unwrap();
     let cached = device.memory().unwrap().cached;
     assert!(cached <= memory.cached && cached < 1 << 20, "{cached} bytes are cached after trim");
+}
+
+/// `DALA_COMMANDS=100000` for the long run.
+#[test]
+fn many_commands_leave_nothing() {
+    let Ok(name) = std::env::var("DALA_TEST_COMMANDS") else {
+        return alone("memory::many_commands_leave_nothing", "DALA_TEST_COMMANDS");
+    };
+    let count = std::env::var("DALA_COMMANDS").ok().and_then(|count| count.parse().ok()).unwrap_or(20_000usize);
+    let device = Device::open(&name).unwrap();
+    let buffers: Vec<Buffer> = (0..8).map(|_| Buffer::zeros(&device, DType::F32, [64]).unwrap()).collect();
+    let mut after_warm_up = 0;
+    for number in 0..count {
+        // The last 65,536 are remembered; the rest of the room is for the queue.
+        if number == count / 5 * 4 {
+            after_warm_up = resident_bytes();
+        }
+        let (from, to) = (&buffers[number % 8], &buffers[number * 5 % 8]);
+        let stage = Stage::run_kernel("scalar_add", &[from], to, [("scalar", 1)]);
+        device.submit(stage, Lane::ALL[number % 3]).unwrap();
+    }
+    buffers.iter().for_each(|buffer| drop(buffer.read::<f32>().unwrap()));
+    let grown = resident_bytes().saturating_sub(after_warm_up);
+    let totals = device.stats().queue.totals;
+    println!(
+        "memory on {name}: {} commands completed in {} passes, the process grew by {grown} bytes in the last fifth",
+        totals.completed, totals.passes
+    );
+    // A command that is remembered takes some 200 bytes.
+    assert!(grown < (2 << 20) + count as u64 / 5 * 300, "the process grew by {grown} bytes");
+    drop(buffers);
+    assert_eq!(device.memory().unwrap().live, 0);
 }
 
 /// Devices that are opened and dropped again and again give their memory back.
