@@ -130,7 +130,7 @@ impl Buffer {
     fn uninitialised(device: &Device, ty: TensorType) -> Result<Buffer, Error> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let core = device.core();
-        let memory = Arc::new(core.pool.allocate(size_bytes(&ty)?)?);
+        let memory = Arc::new(core.allocate(size_bytes(&ty)?)?);
         let state = Mutex::new(State { memory: Some(memory), writer: CommandId(0), poison: None });
         let slot = Arc::new(Slot { id: BufferId(NEXT.fetch_add(1, Ordering::Relaxed)), state });
         Ok(Buffer(Arc::new(Inner { device: core.clone(), ty, slot })))

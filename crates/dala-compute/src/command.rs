@@ -112,11 +112,11 @@ impl Command {
         self.device.queue.cancel(self.id())
     }
 
-    /// Calls back once when it ends, from the thread that sees the end; at once if it has ended. The callback should be
-    /// short, as other work waits for that thread. It may use the device.
+    /// Calls back once, soon after it ended, from a thread of the device's that does nothing else. The callback may use the
+    /// device, and may wait; other callbacks come after it. What it holds stays alive until then: a buffer keeps its device.
     pub fn on_complete(&self, callback: impl FnOnce(Result<(), Error>) + Send + 'static) {
         let id = self.id();
-        self.ticket.on_end(move |end| callback(outcome(id, end)));
+        self.device.queue.on_end(&self.ticket, move |end| callback(outcome(id, end)));
     }
 }
 
@@ -124,13 +124,21 @@ impl Command {
     /// As [`on_complete`](Command::on_complete), with when it was submitted, when it started and when it ended.
     pub(crate) fn on_end_with_times(&self, callback: impl FnOnce(Result<(), Error>, [Time; 3]) + Send + 'static) {
         let ticket = self.ticket.clone();
-        self.ticket.on_end(move |end| callback(outcome(ticket.id(), end), ticket.times()));
+        self.device.queue.on_end(&self.ticket, move |end| callback(outcome(ticket.id(), end), ticket.times()));
     }
 }
 
 impl Clone for Command {
     fn clone(&self) -> Command {
         Command::new(self.ticket.clone(), self.device.clone())
+    }
+}
+
+impl Drop for Command {
+    fn drop(&mut self) {
+        if let Some(waker) = self.waker {
+            self.ticket.unregister(waker);
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::buffer::Slot;
 use crate::engine::{Adapter, CubeEngine, Engine, EngineError, open_adapter};
 use crate::job::{Job, Prepared};
 use crate::plan::Plans;
-use crate::pool::Pool;
+use crate::pool::{Allocation, Pool};
 use crate::runner::Runner;
 use crate::{Backend, Buffer, Command, Definition, DeviceInfo, DeviceKind, Error, Stage, SubmitOptions};
 
@@ -139,7 +139,7 @@ impl Device {
         Device(Arc::new(Core {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             info,
-            queue: Queue::new(Runner { pool: pool.clone() }, QueueOptions { capacity }),
+            queue: Queue::new(Runner::new(pool.clone()), QueueOptions { capacity }),
             pool,
             plans: Plans::new(),
             registry: RwLock::new(Registry::built_in()),
@@ -299,9 +299,16 @@ impl Device {
     ///
     /// The device fails.
     pub fn memory(&self) -> Result<MemoryStats, Error> {
-        let Pool { account, engine, .. } = &*self.0.pool;
+        let Core { pool, queue, .. } = &*self.0;
+        let reserved = if queue.stats().governor.suspended.is_some() {
+            // It is not touched: what was known last.
+            pool.reserved()
+        } else {
+            self.0.access(&[], &[], || pool.measure_reserved())?
+        };
+        let account = &pool.account;
         let live = account.live();
-        let cached = engine.reserved_bytes()?.saturating_sub(live);
+        let cached = reserved.saturating_sub(live);
         Ok(MemoryStats { budget: account.budget(), live, peak: account.peak(), cached })
     }
 
@@ -333,6 +340,18 @@ impl Core {
     pub(crate) fn registry(&self) -> RwLockReadGuard<'_, Registry> {
         // Nothing is left half-done by a panic under this lock.
         self.registry.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Memory for a buffer.
+    pub(crate) fn allocate(&self, bytes: usize) -> Result<Allocation, Error> {
+        match self.pool.allocate(bytes) {
+            // What is cached for other sizes may be enough. A reservation that was refused has nothing to do with that.
+            Err(EngineError::OutOfMemory { .. }) if self.pool.account.has_room(bytes) => {
+                self.access(&[], &[], || self.pool.engine.trim())?;
+                Ok(self.pool.allocate(bytes)?)
+            }
+            other => Ok(other?),
+        }
     }
 
     /// Queues work and waits for it.

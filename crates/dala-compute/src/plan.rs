@@ -112,6 +112,12 @@ impl Plan {
         Ok(self.constants.on_device.get_or_init(|| constants))
     }
 
+    /// Whether its constants are still to be brought to the device.
+    pub(crate) fn needs_upload(&self) -> bool {
+        let on_host = self.constants.on_host.lock().unwrap_or_else(PoisonError::into_inner);
+        self.constants.on_device.get().is_none() && !on_host.is_empty()
+    }
+
     fn holds_memory(&self) -> bool {
         self.constants.on_device.get().is_some_and(|constants| !constants.is_empty())
     }

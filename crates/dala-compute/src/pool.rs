@@ -12,6 +12,7 @@ pub(crate) struct Pool {
     pub(crate) account: Arc<Account>,
     uploaded: AtomicU64,
     downloaded: AtomicU64,
+    reserved: AtomicU64,
 }
 
 /// Memory that counts against its device's budget.
@@ -24,29 +25,39 @@ const STEP: usize = dala_kernels::launch::CAPACITY_STEP;
 
 impl Pool {
     pub(crate) fn new(engine: Arc<dyn Engine>, account: Arc<Account>) -> Pool {
-        Pool { engine, account, uploaded: AtomicU64::new(0), downloaded: AtomicU64::new(0) }
+        Pool {
+            engine,
+            account,
+            uploaded: AtomicU64::new(0),
+            downloaded: AtomicU64::new(0),
+            reserved: AtomicU64::new(0),
+        }
     }
 
     /// Memory with undefined contents.
     pub(crate) fn allocate(&self, bytes: usize) -> Result<Allocation, EngineError> {
         // Counted before it is asked for, so that two callers cannot both get the last bytes.
         let reservation = self.account.reserve(bytes.max(1).next_multiple_of(STEP) as u64)?;
-        let allocate = || caught(|| self.engine.allocate(bytes as u64))?;
-        let memory = match allocate() {
-            // What is cached for other sizes may be enough.
-            Err(EngineError::OutOfMemory { .. }) => {
-                self.engine.trim()?;
-                let told = |error| match error {
-                    EngineError::OutOfMemory { wanted, .. } => {
-                        EngineError::OutOfMemory { wanted, budget: self.account.budget(), live: self.account.live() }
-                    }
-                    other => other,
-                };
-                allocate().map_err(told)
+        let told = |error| match error {
+            EngineError::OutOfMemory { wanted, .. } => {
+                EngineError::OutOfMemory { wanted, budget: self.account.budget(), live: self.account.live() }
             }
             other => other,
-        }?;
+        };
+        let memory = caught(|| self.engine.allocate(bytes as u64))?.map_err(told)?;
         Ok(Allocation { memory, _reservation: reservation })
+    }
+
+    /// Bytes that the engine holds, used or not. Asked by the thread that drives the device.
+    pub(crate) fn measure_reserved(&self) -> Result<u64, EngineError> {
+        let bytes = self.engine.reserved_bytes()?;
+        self.reserved.store(bytes, Ordering::Relaxed);
+        Ok(bytes)
+    }
+
+    /// The same, when it was last asked for.
+    pub(crate) fn reserved(&self) -> u64 {
+        self.reserved.load(Ordering::Relaxed)
     }
 
     pub(crate) fn upload(&self, memory: &Memory, data: &[u8]) -> Result<(), EngineError> {

@@ -1,35 +1,57 @@
 //! Executes passes of stages on the engine.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use dala_schedule::{CommandId, End, Executor, Pass, ResourceId, Work};
+use dala_schedule::{CommandId, End, Executor, Pass, Piece, ResourceId, Work};
 use dala_spec::{Place, Scalar};
 use smallvec::SmallVec;
 
 use crate::Error;
 use crate::command::outcome;
-use crate::engine::{EngineError, Launch, Memory};
+use crate::engine::{EngineError, Launch, Memory, Synchronisation};
 use crate::job::{Job, Planned, Prepared};
 use crate::plan::Plan;
 use crate::pool::{Allocation, Pool};
 
 /// Executes passes of one device.
 pub(crate) struct Runner {
-    pub(crate) pool: Arc<Pool>,
+    pool: Arc<Pool>,
+    /// When the device was last done with a pass.
+    done: Mutex<Instant>,
+}
+
+impl Runner {
+    pub(crate) fn new(pool: Arc<Pool>) -> Runner {
+        Runner { pool, done: Mutex::new(Instant::now()) }
+    }
 }
 
 /// Why a command failed. Shared, because many may want to know.
 type Cause = Arc<Error>;
 
+/// A pass in flight.
+pub(crate) struct Launched {
+    batch: Batch,
+    started: Instant,
+    expected: Vec<Option<Duration>>,
+    /// Whether no kernel was built for it: building takes longer than running.
+    built_nothing: bool,
+}
+
 impl Executor for Runner {
     type Work = Job;
     type Error = Cause;
+    type Launched = Launched;
 
-    fn execute(&self, pass: &Pass<Job>) -> Vec<Result<(), Cause>> {
+    fn depth(&self) -> usize {
+        if self.pool.engine.overlaps() { 2 } else { 1 }
+    }
+
+    fn launch(&self, pass: &Pass<Job>) -> Launched {
         let (started, compilations) = (Instant::now(), self.pool.engine.compilations());
         let expected = expected(pass);
-        let mut batch = Batch::new(&self.pool, pass.pieces.len());
+        let mut batch = Batch::new(self.pool.clone(), pass.pieces.len());
         for (index, piece) in pass.pieces.iter().enumerate() {
             for stage in piece.stages.clone() {
                 let place = (index, stage);
@@ -39,11 +61,22 @@ impl Executor for Runner {
                 }
             }
         }
+        batch.launch();
+        batch.synchronise();
+        let built_nothing = self.pool.engine.compilations() == compilations;
+        Launched { batch, started, expected, built_nothing }
+    }
+
+    fn finish(&self, pass: &Pass<Job>, launched: Launched) -> Vec<Result<(), Cause>> {
+        let Launched { batch, started, expected, built_nothing } = launched;
         let failures = batch.finish();
-        if failures.iter().all(Option::is_none) && self.pool.engine.compilations() == compilations {
-            learn(pass, &expected, started.elapsed());
+        let now = Instant::now();
+        let busy_before = std::mem::replace(&mut *self.done.lock().unwrap_or_else(PoisonError::into_inner), now);
+        if failures.iter().all(Option::is_none) && built_nothing {
+            // The device was busy with the pass before it until that was done.
+            learn(pass, &expected, now.saturating_duration_since(started.max(busy_before)));
         }
-        let result = |(piece, failure): (&dala_schedule::Piece<Job>, Option<(usize, EngineError)>)| match failure {
+        let result = |(piece, failure): (&Piece<Job>, Option<(usize, EngineError)>)| match failure {
             None => Ok(()),
             Some((stage, error)) => Err(Arc::new(Error::from(error).in_stage(stage, piece.work.stages()))),
         };
@@ -70,50 +103,55 @@ impl Executor for Runner {
 type At = (usize, usize);
 
 /// The launches of a pass, in order.
-struct Batch<'a> {
-    pool: &'a Pool,
+struct Batch {
+    pool: Arc<Pool>,
     launches: Vec<Launch>,
     /// Whose each launch is.
     owners: Vec<At>,
     outputs: Vec<Memory>,
     /// Whose each output is.
     writers: Vec<At>,
+    waiting: Option<Box<dyn Synchronisation>>,
     /// Scratch memory, until the device is done with it.
     held: Vec<Allocation>,
     /// The first failure of each piece, with its stage.
     failures: Vec<Option<(usize, EngineError)>>,
 }
 
-impl<'a> Batch<'a> {
-    fn new(pool: &'a Pool, pieces: usize) -> Batch<'a> {
+impl Batch {
+    fn new(pool: Arc<Pool>, pieces: usize) -> Batch {
         Batch {
             pool,
             launches: Vec::new(),
             owners: Vec::new(),
             outputs: Vec::new(),
             writers: Vec::new(),
+            waiting: None,
             held: Vec::new(),
             failures: vec![None; pieces],
         }
     }
 
+    /// Remembers the failure of a piece that comes first in its command, whenever it was noticed.
     fn fail(&mut self, (piece, stage): At, error: EngineError) {
-        self.failures[piece].get_or_insert((stage, error));
+        let failure = &mut self.failures[piece];
+        if failure.as_ref().is_none_or(|(earlier, _)| stage < *earlier) {
+            *failure = Some((stage, error));
+        }
     }
 
     fn add(&mut self, at: At, stage: &Prepared) -> Result<(), EngineError> {
         match stage {
             Prepared::Launch(planned) => self.add_plan(at, planned),
             Prepared::Upload { to, data } => {
-                // After everything before it.
-                self.launch();
+                self.settle();
                 self.pool.upload(&to.memory, data)
             }
             Prepared::Nothing => Ok(()),
             Prepared::ByCaller => Err(EngineError::internal("a stage without its caller")),
             #[cfg(test)]
             Prepared::Faulty { output, fault } => {
-                self.launch();
+                self.settle();
                 self.outputs.push(output.memory.clone());
                 self.writers.push(at);
                 self.pool.engine.launch_faulty(&output.memory, *fault)
@@ -126,14 +164,14 @@ impl<'a> Batch<'a> {
         if let Some(copy_plan) = &planned.copy {
             // Elements would be read after they were overwritten: read from a copy.
             let output = &planned.output.memory;
-            let copy = self.pool.allocate(output.capacity as usize)?;
+            let copy = self.allocate(output.capacity as usize)?;
             self.push(at, copy_plan, std::slice::from_ref(output), &copy.memory, &[], &[])?;
             for input in inputs.iter_mut().filter(|input| planned.is_output(input)) {
                 *input = copy.memory.clone();
             }
             self.held.push(copy);
         }
-        let transients = planned.plan.transients.iter().map(|bytes| self.pool.allocate(*bytes));
+        let transients = planned.plan.transients.iter().map(|bytes| self.allocate(*bytes));
         let transients = transients.collect::<Result<Vec<_>, _>>()?;
         self.push(at, &planned.plan, &inputs, &planned.output.memory, &transients, &planned.params)?;
         self.held.extend(transients);
@@ -151,7 +189,11 @@ impl<'a> Batch<'a> {
         transients: &[Allocation],
         params: &[Vec<Scalar>],
     ) -> Result<(), EngineError> {
-        let constants = plan.constants(self.pool)?;
+        if plan.needs_upload() {
+            self.settle();
+        }
+        let pool = self.pool.clone();
+        let constants = plan.constants(&pool)?;
         let memory = |place: &Place| match *place {
             Place::Input(index) => inputs[index].clone(),
             Place::Output => output.clone(),
@@ -176,6 +218,17 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
+    /// Memory, if need be after giving back what is cached: this thread drives the device.
+    fn allocate(&self, bytes: usize) -> Result<Allocation, EngineError> {
+        match self.pool.allocate(bytes) {
+            Err(EngineError::OutOfMemory { .. }) => {
+                self.pool.engine.trim()?;
+                self.pool.allocate(bytes)
+            }
+            other => other,
+        }
+    }
+
     /// Hands everything so far to the engine.
     fn launch(&mut self) {
         if self.launches.is_empty() {
@@ -190,17 +243,29 @@ impl<'a> Batch<'a> {
         self.launches.clear();
     }
 
-    /// Waits until the device is done, and gives the first failure of each piece.
-    fn finish(mut self) -> Vec<Option<(usize, EngineError)>> {
-        self.launch();
+    /// Begins to wait for everything that was launched.
+    fn synchronise(&mut self) {
         if !self.outputs.is_empty() {
-            let answers = self.pool.engine.synchronise(&self.outputs);
-            for (at, answer) in std::mem::take(&mut self.writers).into_iter().zip(answers) {
+            self.waiting = Some(self.pool.engine.synchronise(std::mem::take(&mut self.outputs)));
+        }
+    }
+
+    /// Waits for everything so far. Uploads synchronise by themselves, and would take the failures of others for theirs.
+    fn settle(&mut self) {
+        self.launch();
+        self.synchronise();
+        if let Some(waiting) = self.waiting.take() {
+            for (at, answer) in std::mem::take(&mut self.writers).into_iter().zip(waiting.wait()) {
                 if let Err(error) = answer {
                     self.fail(at, error);
                 }
             }
         }
+    }
+
+    /// Waits until the device is done, and gives the first failure of each piece.
+    fn finish(mut self) -> Vec<Option<(usize, EngineError)>> {
+        self.settle();
         self.failures
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use dala_schedule::Time;
+use dala_schedule::{CommandId, Time, in_callback};
 
 use crate::{Command, Device, EngineError, Error, Lane, Stage, SubmitOptions, WhenFull};
 
@@ -116,8 +116,8 @@ type MakeStages<F> = dyn Fn(&F) -> Vec<Stage> + Send + Sync;
 type OnFrame<F> = dyn Fn(F, Result<(), Error>) + Send + Sync;
 
 /// A flow of frames through the same stages, with a limit of how many are in flight and a rule for those that come too
-/// fast. Clones are of the same stream. Frames complete in the order in which they were pushed if their stages share a
-/// buffer.
+/// fast. Clones are of the same stream; with the last of them, frames that have not started are cancelled. Frames are
+/// submitted in the order in which one thread pushes them, and complete in that order if their stages share a buffer.
 ///
 /// ```
 /// # use dala_compute::{Buffer, DType, Device, FramePolicy, Stage, Stream, StreamOptions};
@@ -157,6 +157,8 @@ struct State<F> {
     device: Option<Device>,
     waiting: VecDeque<(F, Time)>,
     in_flight: usize,
+    /// The commands of frames in flight.
+    commands: Vec<CommandId>,
     counts: StreamStats,
     /// Queue time, device time and latency.
     times: VecDeque<[Duration; 3]>,
@@ -174,8 +176,14 @@ impl<F: Send + 'static> Drop for Stream<F> {
         if self.0.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
             let mut state = self.0.state();
             let (device, waiting) = (state.device.take(), std::mem::take(&mut state.waiting));
-            // Not under the lock: dropping the device ends frames in flight.
+            let commands = std::mem::take(&mut state.commands);
             drop(state);
+            // Frames hold buffers, and buffers the device: on one that is suspended they would never end.
+            if let Some(device) = &device {
+                for command in commands {
+                    device.core().queue.cancel(command);
+                }
+            }
             drop((device, waiting));
         }
     }
@@ -199,8 +207,9 @@ impl<F: Send + 'static> Stream<F> {
         Stream::build(device, Box::new(stages), None, options)
     }
 
-    /// The same; and each frame that was started is given back with how it ended, from the thread that sees the end. Frames
-    /// that were dropped before are not. The callback may push frames.
+    /// The same; and each frame that waited or was started is given back with how it ended, from the thread of the device's
+    /// callbacks. Frames that were dropped before they were submitted are not. The callback may push frames; there,
+    /// [`FramePolicy::Block`] queues them instead of waiting.
     pub fn with_callback(
         device: &Device,
         stages: impl Fn(&F) -> Vec<Stage> + Send + Sync + 'static,
@@ -226,6 +235,7 @@ impl<F: Send + 'static> Stream<F> {
                 device: Some(device.clone()),
                 waiting: VecDeque::new(),
                 in_flight: 0,
+                commands: Vec::new(),
                 counts: StreamStats::default(),
                 times: VecDeque::new(),
             }),
@@ -247,7 +257,8 @@ impl<F: Send + 'static> Stream<F> {
             return Ok(Pushed::Dropped);
         };
         state.counts.frames_in += 1;
-        while state.in_flight >= inner.options.in_flight && inner.options.policy == FramePolicy::Block {
+        let blocks = inner.options.policy == FramePolicy::Block && !in_callback();
+        while state.in_flight >= inner.options.in_flight && blocks {
             state = inner.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         if state.in_flight < inner.options.in_flight {
@@ -259,7 +270,7 @@ impl<F: Send + 'static> Stream<F> {
                     Ok(Pushed::Started)
                 }
                 Err(error) => {
-                    inner.ended(frame, Err(error.clone()), None);
+                    inner.ended(None, Err(error.clone()), None);
                     Err(error)
                 }
             };
@@ -285,13 +296,14 @@ impl<F: Send + 'static> Stream<F> {
         }
     }
 
-    /// Waits until no frame waits and none is in flight; at most for `limit`, if there is one.
+    /// Waits until no frame waits and none is in flight; at most for `limit`, if there is one; in a callback, not at all.
     ///
     /// # Errors
     ///
     /// Time is up.
     pub fn wait_idle(&self, limit: impl Into<Option<Duration>>) -> Result<(), Error> {
-        let limit = limit.into();
+        // Frames end by callbacks: one that waited for them would wait for itself.
+        let limit = if in_callback() { Some(Duration::ZERO) } else { limit.into() };
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut state = self.0.state();
         while state.in_flight > 0 || !state.waiting.is_empty() {
@@ -342,15 +354,17 @@ impl<F: Send + 'static> Inner<F> {
     }
 
     fn watch(self: &Arc<Self>, command: &Command, frame: F, pushed_at: Time) {
-        let stream = self.clone();
+        let (stream, id) = (self.clone(), command.id());
+        self.state().commands.push(id);
         command.on_end_with_times(move |result, [_, started, ended]| {
             let times = [started.since(pushed_at), ended.since(started), ended.since(pushed_at)];
-            stream.ended(frame, result, Some(times));
+            stream.state().commands.retain(|command| *command != id);
+            stream.ended(Some(frame), result, Some(times));
         });
     }
 
     /// A frame in flight has ended: the next may start.
-    fn ended(self: &Arc<Self>, mut frame: F, mut result: Result<(), Error>, mut times: Option<[Duration; 3]>) {
+    fn ended(self: &Arc<Self>, mut frame: Option<F>, mut result: Result<(), Error>, mut times: Option<[Duration; 3]>) {
         // Frames that the device does not take end at once. A loop, so that they do not pile up on the stack.
         loop {
             let mut state = self.state();
@@ -363,8 +377,8 @@ impl<F: Send + 'static> Inner<F> {
             drop(state);
             let submitted = next.map(|(frame, pushed_at)| (self.submit(&frame), frame, pushed_at));
             // After its place was given to the next: the callback may push one more.
-            let give_back = |frame, result| {
-                if let Some(on_frame) = &self.on_frame {
+            let give_back = |frame: Option<F>, result| {
+                if let (Some(on_frame), Some(frame)) = (&self.on_frame, frame) {
                     // Its panics are its own affair.
                     let _ = catch_unwind(AssertUnwindSafe(|| on_frame(frame, result)));
                 }
@@ -372,12 +386,12 @@ impl<F: Send + 'static> Inner<F> {
             match submitted {
                 None => return give_back(frame, result),
                 Some((Ok(command), next, pushed_at)) => {
-                    give_back(frame, result);
-                    return self.watch(&command, next, pushed_at);
+                    self.watch(&command, next, pushed_at);
+                    return give_back(frame, result);
                 }
                 Some((Err(error), next, _)) => {
                     give_back(frame, result);
-                    (frame, result, times) = (next, Err(error), None);
+                    (frame, result, times) = (Some(next), Err(error), None);
                 }
             }
         }
@@ -395,7 +409,7 @@ impl<F> State<F> {
                 self.times.extend(times);
             }
             Err(Error::DeadlineExceeded { .. }) => self.counts.dropped_late += 1,
-            Err(Error::Overloaded { .. }) => self.counts.dropped_full += 1,
+            Err(Error::Overloaded { .. } | Error::Dropped { .. }) => self.counts.dropped_full += 1,
             Err(_) => self.counts.failed += 1,
         }
     }

@@ -102,14 +102,16 @@ impl<E> End<E> {
     }
 }
 
-type Callback<E> = Box<dyn FnOnce(&End<E>) + Send>;
+pub(crate) type Callback<E> = Box<dyn FnOnce(&End<E>) + Send>;
 
 struct Waiters<E> {
     /// The thread that submitted it is to execute it now.
     granted: bool,
     /// Threads that sleep until something changes.
     sleepers: usize,
-    wakers: Vec<Waker>,
+    /// One for each handle that is awaited; handles that are dropped leave their places to others.
+    wakers: Vec<Option<Waker>>,
+    free: Vec<usize>,
     callbacks: Vec<Callback<E>>,
 }
 
@@ -134,7 +136,13 @@ impl<E> Cell<E> {
             state: AtomicU8::new(CommandState::Pending as u8),
             times: [now; 3].map(|now| AtomicU64::new(now.as_nanos())),
             end: OnceLock::new(),
-            waiters: Mutex::new(Waiters { granted: false, sleepers: 0, wakers: Vec::new(), callbacks: Vec::new() }),
+            waiters: Mutex::new(Waiters {
+                granted: false,
+                sleepers: 0,
+                wakers: Vec::new(),
+                free: Vec::new(),
+                callbacks: Vec::new(),
+            }),
             changed: Condvar::new(),
         }
     }
@@ -160,14 +168,15 @@ impl<E> Cell<E> {
         lock(&self.waiters).granted
     }
 
-    /// Ends the command and answers everyone who waits. Called once, under no lock.
-    pub(crate) fn finish(&self, end: End<E>, now: Time) {
+    /// Ends the command and answers everyone who waits, but for those to be called back: they are given back. Called once,
+    /// under no lock.
+    pub(crate) fn finish(&self, end: End<E>, now: Time) -> Vec<Callback<E>> {
         let state = end.state();
         if self.state() == CommandState::Pending {
             self.times[1].store(now.as_nanos(), Ordering::Relaxed);
         }
         self.times[2].store(now.as_nanos(), Ordering::Relaxed);
-        let end = self.end.get_or_init(|| end);
+        let _ = self.end.set(end);
         let (wakers, callbacks) = {
             let mut waiters = lock(&self.waiters);
             // Under the lock, so that nobody registers after this and is forgotten.
@@ -177,13 +186,21 @@ impl<E> Cell<E> {
             }
             (std::mem::take(&mut waiters.wakers), std::mem::take(&mut waiters.callbacks))
         };
-        // A waiter that panics is its own affair, and must not keep others from being answered.
-        for waker in wakers {
+        for waker in wakers.into_iter().flatten() {
+            // One that panics must not keep others from being answered.
             let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
         }
-        for callback in callbacks {
-            let _ = catch_unwind(AssertUnwindSafe(|| callback(end)));
+        callbacks
+    }
+
+    /// Keeps a callback for the end, or gives it back if the command has ended.
+    pub(crate) fn keep(&self, callback: Callback<E>) -> Option<Callback<E>> {
+        let mut waiters = lock(&self.waiters);
+        if self.state().is_final() {
+            return Some(callback);
         }
+        waiters.callbacks.push(callback);
+        None
     }
 
     /// Sleeps until the command ended or was granted, or until time is up.
@@ -247,19 +264,6 @@ impl<E> Ticket<E> {
         [0, 1, 2].map(|which| Time(Duration::from_nanos(self.0.times[which].load(Ordering::Relaxed))))
     }
 
-    /// Calls back once, when the command ends, from the thread that sees the end; at once if it has ended. The callback
-    /// should be short: the thread has other work to do.
-    pub fn on_end(&self, callback: impl FnOnce(&End<E>) + Send + 'static) {
-        let mut waiters = lock(&self.0.waiters);
-        match self.0.end() {
-            None => waiters.callbacks.push(Box::new(callback)),
-            Some(end) => {
-                drop(waiters);
-                callback(end);
-            }
-        }
-    }
-
     /// Wakes `waker` when the command ends. Gives the end if it has ended. `slot` is the waiter's own memory of where it
     /// registered before, so that waiting again takes no more room.
     pub fn register(&self, waker: &Waker, slot: &mut Option<usize>) -> Option<&End<E>> {
@@ -267,13 +271,30 @@ impl<E> Ticket<E> {
         if let Some(end) = self.0.end() {
             return Some(end);
         }
-        match slot.and_then(|slot| waiters.wakers.get_mut(slot)) {
-            Some(registered) => registered.clone_from(waker),
+        let place = *slot.get_or_insert_with(|| match waiters.free.pop() {
+            Some(place) => place,
             None => {
-                *slot = Some(waiters.wakers.len());
-                waiters.wakers.push(waker.clone());
+                waiters.wakers.push(None);
+                waiters.wakers.len() - 1
             }
+        });
+        match waiters.wakers.get_mut(place) {
+            Some(Some(registered)) => registered.clone_from(waker),
+            Some(empty) => *empty = Some(waker.clone()),
+            None => {}
         }
         None
+    }
+
+    /// Forgets the waker that was registered at `slot`.
+    pub fn unregister(&self, slot: usize) {
+        let mut waiters = lock(&self.0.waiters);
+        if let Some(registered) = waiters.wakers.get_mut(slot) {
+            let waker = registered.take();
+            waiters.free.push(slot);
+            drop(waiters);
+            // Not under the lock: it may be the last of something.
+            drop(waker);
+        }
     }
 }

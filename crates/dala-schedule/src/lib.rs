@@ -11,6 +11,7 @@
 //!
 //! What the work is, and how it is executed, is left to the caller: see [`Work`] and [`Executor`].
 
+mod callbacks;
 mod command;
 mod governor;
 mod hazards;
@@ -20,6 +21,7 @@ mod scheduler;
 mod sync;
 mod time;
 
+pub use callbacks::in_callback;
 pub use command::{CommandId, CommandState, End, Ticket};
 pub use governor::{Governor, Power, Thermal, WhileSuspended};
 pub use hazards::ResourceId;

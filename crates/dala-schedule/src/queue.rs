@@ -1,7 +1,7 @@
 //! The threads: hand passes to an executor, answer whoever waits.
 //!
 //! One thread at a time drives: it asks the scheduler what to do, does it without holding the lock, and tells the
-//! scheduler how it went. On an idle device that is the thread that waits for a command, so that nothing is handed to another
+//! scheduler how it went. No code of users runs on it: callbacks have a thread of their own. On an idle device that is the thread that waits for a command, so that nothing is handed to another
 //! thread and back. Otherwise it is the queue's own thread, which sleeps while there is nothing to do. Whoever stops driving
 //! while there is work wakes it.
 
@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
-use crate::command::Cell;
+use crate::callbacks::Callbacks;
+use crate::command::{Callback, Cell};
 use crate::sync::{Condvar, Mutex, MutexGuard, lock, thread};
 use crate::{
     Clock, CommandId, End, Governor, Lane, LaneStats, Next, Pass, Power, ResourceId, Scheduler, Thermal, Ticket, Time,
@@ -29,9 +30,16 @@ pub trait Executor: Send + Sync + 'static {
     /// Why work fails.
     type Error: Clone + Send + Sync + 'static;
 
-    /// Executes the stages of a pass in order, and gives a result for each of its pieces. When it returns, the device is
-    /// done with them.
-    fn execute(&self, pass: &Pass<Self::Work>) -> Vec<Result<(), Self::Error>>;
+    /// What is known of a pass in flight.
+    type Launched: Send;
+
+    /// How many passes may be in flight: more than one where launching returns before the work is done.
+    fn depth(&self) -> usize;
+    /// Launches the stages of a pass in order, after those of the passes before it.
+    fn launch(&self, pass: &Pass<Self::Work>) -> Self::Launched;
+    /// Waits for the oldest pass in flight, and gives a result for each of its pieces. When it returns, the device is done
+    /// with them.
+    fn finish(&self, pass: &Pass<Self::Work>, launched: Self::Launched) -> Vec<Result<(), Self::Error>>;
     /// Whether the contents of a resource may be read, as the last command that wrote it left them. Called under the
     /// queue's lock.
     fn readable(&self, work: &Self::Work, resource: ResourceId) -> Result<(), Self::Error>;
@@ -125,6 +133,7 @@ pub struct Queue<X: Executor>(Arc<Shared<X>>);
 struct Shared<X: Executor> {
     executor: X,
     clock: Clock,
+    callbacks: Callbacks,
     state: Mutex<State<X>>,
     /// The queue's thread sleeps here.
     work: Condvar,
@@ -139,12 +148,24 @@ struct State<X: Executor> {
     finished: VecDeque<CommandId>,
     /// Some thread drives.
     driven: bool,
+    /// Passes in flight, the oldest first.
+    launched: VecDeque<InFlight<X>>,
+    /// When the device was last done with a pass.
+    settled_at: Time,
     thread: Option<thread::JoinHandle<()>>,
     thread_id: Option<thread::ThreadId>,
     asleep: bool,
     /// Threads that sleep on `settled`.
     watchers: usize,
     closed: bool,
+}
+
+/// A pass that was launched.
+struct InFlight<X: Executor> {
+    pass: Arc<Pass<X::Work>>,
+    /// What launching it gave, or what it panicked with.
+    launched: Result<X::Launched, X::Error>,
+    started: Time,
 }
 
 type Guard<'a, X> = MutexGuard<'a, State<X>>;
@@ -161,14 +182,18 @@ enum Turn {
 impl<X: Executor> Queue<X> {
     /// A queue before an executor. Its thread is started when it is first needed.
     pub fn new(executor: X, options: QueueOptions) -> Queue<X> {
+        let depth = executor.depth();
         Queue(Arc::new(Shared {
             executor,
             clock: Clock::start(),
+            callbacks: Callbacks::default(),
             state: Mutex::new(State {
-                scheduler: Scheduler::new(options.capacity),
+                scheduler: Scheduler::new(options.capacity, depth),
                 cells: FxHashMap::default(),
                 finished: VecDeque::new(),
                 driven: false,
+                launched: VecDeque::new(),
+                settled_at: Time::default(),
                 thread: None,
                 thread_id: None,
                 asleep: false,
@@ -233,7 +258,8 @@ impl<X: Executor> Queue<X> {
             let started = self.0.clock.now();
             let result = catch_unwind(AssertUnwindSafe(act))
                 .unwrap_or_else(|payload| Err(self.0.executor.panicked(panic_message(&*payload))));
-            self.0.settle(vec![result.map(|result| value = Some(result))], started);
+            let state = lock(&self.0.state);
+            drop(self.0.settle(state, vec![result.map(|result| value = Some(result))], started));
         }
         match (cell.end(), value) {
             (Some(End::Completed), Some(value)) => Ok(value),
@@ -254,6 +280,14 @@ impl<X: Executor> Queue<X> {
         cell.end().cloned()
     }
 
+    /// Calls back once, when a command ends, from a thread that does nothing else; soon, if it has ended. The callback may use
+    /// the queue. Others wait for it.
+    pub fn on_end(&self, ticket: &Ticket<X::Error>, callback: impl FnOnce(&End<X::Error>) + Send + 'static) {
+        if let Some(callback) = ticket.0.keep(Box::new(callback)) {
+            self.0.call_back(&ticket.0, callback);
+        }
+    }
+
     /// Cancels a command. Says whether it will not complete: one whose last stage is launched will, and one that has ended
     /// has ended.
     pub fn cancel(&self, id: CommandId) -> bool {
@@ -262,7 +296,7 @@ impl<X: Executor> Queue<X> {
 
     /// A command by its id: one that has not ended, or one of the last 65,536 that have.
     pub fn find(&self, id: CommandId) -> Option<Ticket<X::Error>> {
-        lock(&self.0.state).cells.get(&id).cloned().map(Ticket)
+        lock(&self.0.state).cells.get(&id).filter(|cell| cell.is_known).cloned().map(Ticket)
     }
 
     /// Nothing starts until [`resume`](Queue::resume). When this returns, nothing is in flight.
@@ -311,8 +345,8 @@ impl<X: Executor> Drop for Queue<X> {
         let own = state.is_own_thread();
         drop(state);
         self.0.work.notify_all();
-        tell::<X>(notices);
-        // The last handle may be dropped by a callback, on the thread itself.
+        self.0.tell(notices);
+        // The last handle may be dropped by a waker, on the thread itself.
         if let Some(thread) = thread.filter(|_| !own) {
             let _ = thread.join();
         }
@@ -347,7 +381,8 @@ impl<X: Executor> Shared<X> {
             if state.governor().suspended == Some(WhileSuspended::Fail) {
                 return Err(Refusal::Suspended);
             }
-            if !state.scheduler.is_full(how.lane) {
+            // A caller that waits for its turn takes no room: there are no more of them than threads.
+            if work.needs_caller() || !state.scheduler.is_full(how.lane) {
                 break;
             }
             match how.when_full {
@@ -363,7 +398,10 @@ impl<X: Executor> Shared<X> {
                     if left.is_some_and(|left| left.is_zero()) {
                         return Err(Refusal::DeadlineExceeded);
                     }
-                    state = self.make_room(state, left);
+                    if !state.driven {
+                        self.wake(&mut state);
+                    }
+                    state = self.watch(state, left);
                 }
             }
         }
@@ -378,18 +416,6 @@ impl<X: Executor> Shared<X> {
         state.cells.insert(id, cell.clone());
         state.scheduler.submit(id, Arc::new(work), how.lane, deadline);
         Ok((state, cell))
-    }
-
-    /// Executes something, or sleeps until something was.
-    fn make_room<'a>(self: &'a Arc<Self>, mut state: Guard<'a, X>, limit: Option<Duration>) -> Guard<'a, X> {
-        if !state.driven {
-            if state.is_own_thread() {
-                // In a callback: the thread that would make room is this one.
-                return self.step(state);
-            }
-            self.wake(&mut state);
-        }
-        self.watch(state, limit)
     }
 
     /// Waits for a command: drives while nobody else does, else sleeps.
@@ -407,7 +433,8 @@ impl<X: Executor> Shared<X> {
                 continue;
             }
             match self.next(&mut state) {
-                Next::Run(pass) => state = self.execute(state, &pass),
+                Next::Run(pass) => state = self.launch(state, pass),
+                Next::Finish => state = self.finish(state),
                 Next::Caller(id) => {
                     let is_own = id == cell.id;
                     state = self.hand_over(state, id);
@@ -423,7 +450,7 @@ impl<X: Executor> Shared<X> {
                         state = self.sleep_until_changed(state, cell);
                     } else {
                         drop(state);
-                        tell::<X>(notices);
+                        self.tell(notices);
                         state = lock(&self.state);
                     }
                 }
@@ -443,7 +470,8 @@ impl<X: Executor> Shared<X> {
     /// One thing, on the queue's own thread.
     fn step<'a>(self: &'a Arc<Self>, mut state: Guard<'a, X>) -> Guard<'a, X> {
         match self.next(&mut state) {
-            Next::Run(pass) => self.execute(state, &pass),
+            Next::Run(pass) => self.launch(state, pass),
+            Next::Finish => self.finish(state),
             Next::Caller(id) => self.hand_over(state, id),
             Next::Idle { until } => {
                 let notices = self.collect(&mut state);
@@ -452,7 +480,7 @@ impl<X: Executor> Shared<X> {
                 }
                 // Others may come and go while the lock is not held: look again before sleeping.
                 drop(state);
-                tell::<X>(notices);
+                self.tell(notices);
                 lock(&self.state)
             }
         }
@@ -461,7 +489,7 @@ impl<X: Executor> Shared<X> {
     /// What the queue's thread does.
     fn serve(self: Arc<Self>) {
         let mut state = lock(&self.state);
-        while !state.closed {
+        while !state.closed || state.driven || !state.launched.is_empty() {
             state = if state.driven { self.sleep(state, None) } else { self.step(state) };
         }
     }
@@ -513,26 +541,39 @@ impl<X: Executor> Shared<X> {
         state.scheduler.next(self.clock.now())
     }
 
-    /// Executes a pass and tells whoever waits for its commands.
-    fn execute<'a>(self: &'a Arc<Self>, mut state: Guard<'a, X>, pass: &Pass<X::Work>) -> Guard<'a, X> {
+    /// Launches a pass.
+    fn launch<'a>(self: &'a Arc<Self>, mut state: Guard<'a, X>, pass: Arc<Pass<X::Work>>) -> Guard<'a, X> {
         state.driven = true;
-        let now = self.clock.now();
+        let started = self.clock.now();
         for piece in &pass.pieces {
             if let Some(cell) = state.cells.get(&piece.command) {
-                cell.started(now);
+                cell.started(started);
             }
         }
         // Commands start, so there is room.
         let notices = self.collect(&mut state);
         drop(state);
-        tell::<X>(notices);
-        let started = self.clock.now();
-        let results = catch_unwind(AssertUnwindSafe(|| self.executor.execute(pass))).unwrap_or_else(|payload| {
-            let error = self.executor.panicked(panic_message(&*payload));
-            pass.pieces.iter().map(|_| Err(error.clone())).collect()
-        });
-        self.settle(results, started);
-        lock(&self.state)
+        self.tell(notices);
+        let launched = catch_unwind(AssertUnwindSafe(|| self.executor.launch(&pass)))
+            .map_err(|payload| self.executor.panicked(panic_message(&*payload)));
+        let mut state = lock(&self.state);
+        state.launched.push_back(InFlight { pass, launched, started });
+        state.driven = false;
+        state
+    }
+
+    /// Waits for the oldest pass in flight and tells whoever waits for its commands.
+    fn finish<'a>(self: &'a Arc<Self>, mut state: Guard<'a, X>) -> Guard<'a, X> {
+        let Some(InFlight { pass, launched, started }) = state.launched.pop_front() else { return state };
+        state.driven = true;
+        drop(state);
+        let all = |error: X::Error| pass.pieces.iter().map(|_| Err(error.clone())).collect();
+        let results = match launched {
+            Ok(launched) => catch_unwind(AssertUnwindSafe(|| self.executor.finish(&pass, launched)))
+                .unwrap_or_else(|payload| all(self.executor.panicked(panic_message(&*payload)))),
+            Err(error) => all(error),
+        };
+        self.settle(lock(&self.state), results, started)
     }
 
     /// Makes the thread that submitted a command the one that drives.
@@ -544,27 +585,34 @@ impl<X: Executor> Shared<X> {
         }
         let notices = self.collect(&mut state);
         drop(state);
-        tell::<X>(notices);
+        self.tell(notices);
         if let Some(cell) = cell {
             cell.grant();
         }
         lock(&self.state)
     }
 
-    /// Stops driving: the pass in flight was executed.
-    fn settle(self: &Arc<Self>, results: Vec<Result<(), X::Error>>, started: Time) {
-        let mut state = lock(&self.state);
+    /// The device is done with the oldest pass in flight.
+    fn settle<'a>(
+        &'a self,
+        mut state: Guard<'a, X>,
+        results: Vec<Result<(), X::Error>>,
+        started: Time,
+    ) -> Guard<'a, X> {
         let now = self.clock.now();
-        state.scheduler.settle(now, results, now.since(started));
+        // It was busy with the pass before it until that was settled.
+        let busy = now.since(started.max(state.settled_at));
+        state.settled_at = now;
+        state.scheduler.settle(now, results, busy);
         state.driven = false;
         let notices = self.collect(&mut state);
         if notices.is_empty() {
-            // It goes on driving: its own command has not ended.
-            return;
+            return state;
         }
         // Telling may take a while.
         self.leave(state);
-        tell::<X>(notices);
+        self.tell(notices);
+        lock(&self.state)
     }
 
     /// Leaves the queue to itself: if there is something to do and nobody drives, its thread does.
@@ -590,8 +638,26 @@ impl<X: Executor> Shared<X> {
             return state;
         }
         drop(state);
-        tell::<X>(notices);
+        self.tell(notices);
         lock(&self.state)
+    }
+
+    /// Answers whoever waits for commands that ended.
+    fn tell(&self, notices: Notices<X>) {
+        for (cell, end, now) in notices {
+            for callback in cell.finish(end, now) {
+                self.call_back(&cell, callback);
+            }
+        }
+    }
+
+    fn call_back(&self, cell: &Arc<Cell<X::Error>>, callback: Callback<X::Error>) {
+        let cell = cell.clone();
+        self.callbacks.call(Box::new(move || {
+            if let Some(end) = cell.end() {
+                callback(end);
+            }
+        }));
     }
 
     /// The commands that ended, with whoever is to be told.
@@ -620,12 +686,6 @@ impl<X: Executor> Shared<X> {
             notices.push((cell, ended.end, now));
         }
         notices
-    }
-}
-
-fn tell<X: Executor>(notices: Notices<X>) {
-    for (cell, end, now) in notices {
-        cell.finish(end, now);
     }
 }
 

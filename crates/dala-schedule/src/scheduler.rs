@@ -1,6 +1,6 @@
 //! The rules: what runs next.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +12,9 @@ use crate::{CommandId, End, Governor, Lane, Power, ResourceId, Thermal, Time, Wh
 
 /// The most stages in a pass, however short they are.
 const STAGES_IN_FLIGHT: usize = 256;
+
+/// What a stage is expected to take if nobody knows: so long that nothing joins it.
+const UNKNOWN: Duration = Duration::from_secs(3600);
 
 /// What the rules need to know of a command.
 pub trait Work {
@@ -53,10 +56,12 @@ pub struct Pass<W> {
 /// What to do next.
 #[derive(Debug)]
 pub enum Next<W> {
-    /// Execute this, then [`settle`](Scheduler::settle) it.
+    /// Launch this. Passes are [settled](Scheduler::settle) in the order in which they were launched.
     Run(Arc<Pass<W>>),
     /// Let the thread that submitted this command execute it, then settle it.
     Caller(CommandId),
+    /// Wait for the oldest pass in flight, and settle it.
+    Finish,
     /// Nothing can start, until something changes or it is that late.
     Idle {
         /// When to ask again.
@@ -117,8 +122,8 @@ struct Job<W, E> {
     /// The stage to launch next.
     next: usize,
     started: bool,
-    /// Some of it is in the pass that is executed now.
-    in_flight: bool,
+    /// How many of the passes in flight have stages of it.
+    in_flight: usize,
     /// How it will end, whatever becomes of the stages in flight.
     doomed: Option<End<E>>,
     /// Commands that read what it writes.
@@ -153,17 +158,21 @@ pub struct Scheduler<W, E> {
     /// The places at either end of the queues.
     first_place: i64,
     last_place: i64,
-    in_flight: Option<Arc<Pass<W>>>,
+    /// Passes that were launched, the oldest first, each with what it is expected to take.
+    in_flight: VecDeque<(Arc<Pass<W>>, Duration)>,
+    /// How many of them there may be.
+    depth: usize,
     ended: Vec<Ended<W, E>>,
     totals: Totals,
     busy: [Duration; 3],
 }
 
 impl<W: Work, E: Clone> Scheduler<W, E> {
-    /// With room for `capacity` commands that have not started in each lane.
-    pub fn new(capacity: usize) -> Scheduler<W, E> {
+    /// With room for `capacity` commands that have not started in each lane, and for `depth` passes in flight.
+    pub fn new(capacity: usize, depth: usize) -> Scheduler<W, E> {
         Scheduler {
             capacity: capacity.max(1),
+            depth: depth.max(1),
             governor: Governor::default(),
             jobs: FxHashMap::default(),
             queues: Default::default(),
@@ -175,7 +184,7 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
             rested: Default::default(),
             first_place: 0,
             last_place: 0,
-            in_flight: None,
+            in_flight: VecDeque::new(),
             ended: Vec::new(),
             totals: Totals::default(),
             busy: Default::default(),
@@ -258,7 +267,9 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
         } else {
             self.queues[lane.index()].insert((place, id));
         }
-        self.pending[lane.index()].insert(id);
+        if !work.needs_caller() {
+            self.pending[lane.index()].insert(id);
+        }
         self.deadlines.extend(deadline.map(|deadline| (deadline, id)));
         self.totals.submitted += 1;
         let job = Job {
@@ -269,7 +280,7 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
             deadline,
             next: 0,
             started: false,
-            in_flight: false,
+            in_flight: 0,
             doomed: None,
             dependents: Vec::new(),
         };
@@ -281,7 +292,7 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
     pub fn cancel(&mut self, id: CommandId) -> bool {
         match self.jobs.get_mut(&id) {
             Some(job) if job.is_launched() => false,
-            Some(job) if job.in_flight => {
+            Some(job) if job.in_flight > 0 => {
                 job.doomed.get_or_insert(End::Cancelled);
                 true
             }
@@ -309,50 +320,54 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
 
     /// Whether something may have to be done without anything else happening: now, or when a deadline passes.
     pub fn is_active(&self) -> bool {
-        !self.jobs.is_empty() && (self.governor.suspended.is_none() || !self.deadlines.is_empty())
+        let waits = self.governor.suspended.is_some() && self.in_flight.is_empty() && self.deadlines.is_empty();
+        !self.jobs.is_empty() && !waits
     }
 
-    /// Whether a pass is executed now.
+    /// Whether passes are in flight.
     pub fn is_in_flight(&self) -> bool {
-        self.in_flight.is_some()
+        !self.in_flight.is_empty()
     }
 
-    /// What to do now. While a pass is in flight, nothing.
+    /// What to do now.
     pub fn next(&mut self, now: Time) -> Next<W> {
         self.expire(now);
         let (lane, room) = match self.choose_lane(now) {
             Ok(chosen) => chosen,
+            Err(_) if self.is_in_flight() => return Next::Finish,
             Err(rested) => {
                 let deadline = self.deadlines.first().map(|(deadline, _)| *deadline);
                 return Next::Idle { until: [rested, deadline].into_iter().flatten().min() };
             }
         };
-        let pass = Arc::new(self.fill_pass(lane, room));
+        let (pass, expected) = self.fill_pass(lane, room);
         self.unpark();
-        self.in_flight = Some(pass.clone());
+        let pass = Arc::new(pass);
+        self.in_flight.push_back((pass.clone(), expected));
         match &pass.pieces[..] {
             [piece] if piece.work.needs_caller() => Next::Caller(piece.command),
             _ => Next::Run(pass),
         }
     }
 
-    /// The pass in flight was executed, with one result for each piece, and kept the device busy for so long.
+    /// The oldest pass in flight was executed, with one result for each piece, and kept the device busy for so long.
     pub fn settle(&mut self, now: Time, results: Vec<Result<(), E>>, busy: Duration) {
-        let Some(pass) = self.in_flight.take() else { return };
+        let Some((pass, _)) = self.in_flight.pop_front() else { return };
         self.count(pass.lane, now, busy);
-        for piece in &pass.pieces {
-            if let Some(job) = self.jobs.get_mut(&piece.command) {
-                job.in_flight = false;
-            }
-        }
         for (piece, result) in pass.pieces.iter().zip(results) {
-            // It may have ended already, with a command before it.
             let Some(job) = self.jobs.get_mut(&piece.command) else { continue };
-            match (result, job.doomed.take()) {
-                (Err(error), _) => self.end(piece.command, End::Failed(error)),
-                (Ok(()), Some(end)) => self.end(piece.command, end),
-                (Ok(()), None) if job.is_launched() => self.end(piece.command, End::Completed),
-                (Ok(()), None) => {}
+            job.in_flight -= 1;
+            if let Err(error) = result {
+                // The first cause, unless it was to end already.
+                job.doomed.get_or_insert(End::Failed(error));
+            }
+            if job.in_flight > 0 {
+                continue;
+            }
+            match job.doomed.take() {
+                Some(end) => self.end(piece.command, end),
+                None if job.is_launched() => self.end(piece.command, End::Completed),
+                None => {}
             }
         }
     }
@@ -439,7 +454,7 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
 
     /// The lane whose turn it is, and for how long; or, if none can start, when one has rested.
     fn choose_lane(&self, now: Time) -> Result<(Lane, Duration), Option<Time>> {
-        if self.governor.suspended.is_some() || self.in_flight.is_some() {
+        if self.governor.suspended.is_some() || self.in_flight.len() >= self.depth {
             return Err(None);
         }
         let mut rested = None;
@@ -451,15 +466,35 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
                 rested = Some(rested.map_or(at, |earliest: Time| earliest.min(at)));
                 continue;
             }
-            let (room, owed) = (self.governor.in_flight(lane), self.owed[lane.index()]);
+            let (full, owed) = (self.governor.in_flight(lane), self.owed[lane.index()]);
+            // All passes in flight share the time.
+            let room = full / self.depth as u32;
             if highest.is_none() {
-                highest = Some((lane, room));
-            } else if owed >= self.next_cost(head, room).max(room / 4) {
+                highest = Some((lane, room, head));
+            } else if owed >= self.next_cost(head, full).max(full / 4) {
                 // Kept from higher lanes no longer than it is owed, and not for trifles.
-                return Ok((lane, owed.min(room)));
+                highest = Some((lane, owed.min(room), head));
+                break;
             }
         }
-        highest.ok_or(rested)
+        let Some((lane, room, head)) = highest else { return Err(rested) };
+        match self.room_beside_others(head) {
+            Some(left) => Ok((lane, room.min(left))),
+            None => Err(None),
+        }
+    }
+
+    /// How much may start beside what is in flight, if a command may at all: only small work, so that whoever comes next
+    /// waits for little.
+    fn room_beside_others(&self, head: CommandId) -> Option<Duration> {
+        let all = self.governor.in_flight(Lane::Default);
+        if self.in_flight.is_empty() {
+            return Some(all);
+        }
+        let expected: Duration = self.in_flight.iter().map(|(_, expected)| *expected).sum();
+        let left = all.checked_sub(expected)?;
+        let work = &self.jobs.get(&head)?.work;
+        (!work.needs_caller() && self.next_cost(head, UNKNOWN) <= left).then_some(left)
     }
 
     /// What the next stage of a command costs: a full pass, if nobody knows.
@@ -468,7 +503,8 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
         self.jobs.get(&head).and_then(known).map_or(Duration::ZERO, |cost| cost.unwrap_or(full))
     }
 
-    fn fill_pass(&mut self, lane: Lane, room: Duration) -> Pass<W> {
+    fn fill_pass(&mut self, lane: Lane, room: Duration) -> (Pass<W>, Duration) {
+        let alone = self.in_flight.is_empty();
         let (mut pieces, mut stages, mut expected) = (Vec::new(), 0, Duration::ZERO);
         while let Some(id) = self.head(lane) {
             let Some(job) = self.jobs.get_mut(&id) else { break };
@@ -478,9 +514,11 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
             let first = job.next;
             while job.next < job.work.stages() {
                 let cost = match job.work.cost(job.next) {
-                    // Nobody knows how long it takes, so nothing shares its pass.
-                    None if stages == 0 => room,
-                    Some(cost) if stages == 0 || (expected + cost <= room && stages < STAGES_IN_FLIGHT) => cost,
+                    // Nobody knows how long it takes, so nothing runs beside it.
+                    None if stages == 0 && alone => UNKNOWN,
+                    // There is room for the first: that was seen to.
+                    Some(cost) if stages == 0 && (alone || pieces.is_empty()) => cost,
+                    Some(cost) if expected + cost <= room && stages < STAGES_IN_FLIGHT => cost,
                     _ => break,
                 };
                 expected += cost;
@@ -490,7 +528,7 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
             if job.next == first && job.work.stages() > first {
                 break;
             }
-            job.in_flight = true;
+            job.in_flight += 1;
             if !job.started {
                 job.started = true;
                 self.pending[job.home.index()].remove(&id);
@@ -508,7 +546,7 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
                 break;
             }
         }
-        Pass { lane, pieces }
+        (Pass { lane, pieces }, expected)
     }
 
     /// Shares and rests after a pass.
@@ -536,7 +574,7 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
             match self.jobs.get_mut(&id) {
                 // Its last stages are on their way: it completes.
                 Some(job) if job.is_launched() => {}
-                Some(job) if job.in_flight => {
+                Some(job) if job.in_flight > 0 => {
                     job.doomed.get_or_insert(end.clone());
                 }
                 Some(_) => self.end(id, end.clone()),
@@ -569,7 +607,7 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
                 for dependent in job.dependents {
                     let end = End::DependencyFailed { root, cause: cause.clone() };
                     match self.jobs.get_mut(&dependent) {
-                        Some(job) if job.in_flight => {
+                        Some(job) if job.in_flight > 0 => {
                             job.doomed.get_or_insert(end);
                         }
                         Some(_) => ending.push((dependent, end)),

@@ -1,5 +1,6 @@
 //! The engine on CubeCL.
 
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,8 +8,7 @@ use std::time::Duration;
 use cubecl::MemoryScope;
 use cubecl::bytes::Bytes;
 use cubecl::client::Client;
-use cubecl::future::block_on;
-use cubecl::server::Handle;
+use cubecl::server::{Handle, ServerError};
 use cubecl_environment::stream::StreamId;
 use dala_kernels::launch as kernels;
 use dala_spec::DeviceFacts;
@@ -16,8 +16,8 @@ use smallvec::SmallVec;
 
 use super::error::{caught, guarded};
 use super::heap::{self, Heap, Slot};
-use super::waiting::within;
-use super::{Adapter, Engine, EngineError, Launch, Memory};
+use super::waiting::Started;
+use super::{Adapter, Engine, EngineError, Launch, Memory, Synchronisation};
 
 /// Copies of at least this many bytes go through staging buffers of ours.
 #[cfg(any(feature = "vulkan", feature = "gl", feature = "metal"))]
@@ -32,6 +32,57 @@ pub(crate) struct CubeEngine {
     heap: Arc<Mutex<Heap<Handle>>>,
     compiled: kernels::CompileCount,
     launches: AtomicU64,
+}
+
+type Answer = Result<(), ServerError>;
+
+struct CubeSynchronisation {
+    client: Client,
+    outputs: Vec<Memory>,
+    started: Result<Started<'static, Answer>, EngineError>,
+}
+
+impl Synchronisation for CubeSynchronisation {
+    fn wait(self: Box<Self>) -> Vec<Result<(), EngineError>> {
+        let CubeSynchronisation { client, outputs, started } = *self;
+        let all = |error| vec![Err(error); outputs.len()];
+        let error = match started.map_err(Fault::OfAll).and_then(answer) {
+            Ok(()) => return vec![Ok(()); outputs.len()],
+            Err(Fault::OfAll(error)) => return all(error),
+            Err(Fault::OfSome(error)) => error,
+        };
+        // Some were never written. The engine did not wait then; the rest is to be done before anyone asks for it.
+        let rest = caught(|| Started::new(client.sync())).map_err(Fault::OfAll).and_then(answer);
+        if let Err(Fault::OfAll(error) | Fault::OfSome(error)) = rest {
+            return all(error);
+        }
+        let check = |memory: &Memory| handle(memory).and_then(|handle| guarded(|| client.check([handle])));
+        let answers: Vec<_> = outputs.iter().map(check).collect();
+        // A failure that nobody owns is everybody's.
+        if answers.iter().all(Result::is_ok) { all(error) } else { answers }
+    }
+}
+
+/// What the engine answers for everything that was synchronised.
+fn answer(started: Started<'_, Answer>) -> Result<(), Fault> {
+    match caught(|| started.within(TIMEOUT)) {
+        Ok(Some(Ok(()))) => Ok(()),
+        Ok(Some(Err(error))) if error.is_device_poisoned() => Err(Fault::OfAll(error.into())),
+        Ok(Some(Err(error))) => Err(Fault::OfSome(error.into())),
+        Ok(None) => Err(Fault::OfAll(EngineError::Timeout { seconds: TIMEOUT.as_secs() })),
+        // After a panic of the driver's, whole batches are lost without a trace.
+        Err(panic) => Err(Fault::OfAll(panic)),
+    }
+}
+
+/// Waits for the engine, but not for ever.
+fn wait<'a, T>(
+    start: impl FnOnce() -> Pin<Box<dyn Future<Output = Result<T, ServerError>> + Send + 'a>>,
+) -> Result<T, EngineError> {
+    match caught(|| Started::new(start()).within(TIMEOUT))? {
+        Some(result) => Ok(result?),
+        None => Err(EngineError::Timeout { seconds: TIMEOUT.as_secs() }),
+    }
 }
 
 /// Whom a failed synchronisation concerns.
@@ -139,19 +190,6 @@ impl CubeEngine {
             .map_err(|refused| EngineError::internal(refused.0))
     }
 
-    /// Waits until everything queued is done, and answers for `handles` as a whole.
-    fn wait_for(&self, handles: &[&Handle]) -> Result<(), Fault> {
-        let synchronise = || within(TIMEOUT, self.client.sync_buffers(handles.iter().copied()));
-        match caught(synchronise) {
-            Ok(Some(Ok(()))) => Ok(()),
-            Ok(Some(Err(error))) if error.is_device_poisoned() => Err(Fault::OfAll(error.into())),
-            Ok(Some(Err(error))) => Err(Fault::OfSome(error.into())),
-            Ok(None) => Err(Fault::OfAll(EngineError::Timeout { seconds: TIMEOUT.as_secs() })),
-            // After a panic of the driver's, whole batches are lost without a trace.
-            Err(panic) => Err(Fault::OfAll(panic)),
-        }
-    }
-
     /// The place of a handle in its wgpu buffer.
     #[cfg(any(feature = "vulkan", feature = "gl", feature = "metal"))]
     fn with_place<T>(
@@ -207,7 +245,7 @@ impl Engine for CubeEngine {
         #[cfg(feature = "cpu")]
         if self.adapter.info.backend == super::Backend::Cpu
             // Copied in place, once nothing is running and if nothing failed there.
-            && guarded(|| block_on(self.client.sync_buffers([handle]))).is_ok()
+            && wait(|| self.client.sync_buffers([handle])).is_ok()
         {
             use cubecl::cpu::compute::server::CpuServer;
             let mut managed = guarded(|| self.client.get_resource::<CpuServer>(handle.clone()))?;
@@ -218,7 +256,7 @@ impl Engine for CubeEngine {
         whole.extend_from_slice(data);
         whole.resize(memory.capacity as usize, 0);
         caught(|| self.client.write(handle, Bytes::from_bytes_vec(whole)))?;
-        guarded(|| block_on(self.client.sync_buffers([handle])))
+        wait(|| self.client.sync_buffers([handle]))
     }
 
     fn download(&self, memory: &Memory, into: &mut [u8]) -> Result<(), EngineError> {
@@ -229,7 +267,8 @@ impl Engine for CubeEngine {
             return self.with_place(handle, |place| lock(staging).download(&place, into));
         }
         let unused = memory.capacity - into.len() as u64;
-        let bytes = guarded(|| self.client.read_one(handle.clone().offset_end(unused)))?;
+        let read = || self.client.read_async(vec![handle.clone().offset_end(unused)]);
+        let bytes = wait(|| Box::pin(read()))?.remove(0);
         // Copied, because on the CPU runtime these bytes are the live memory itself.
         caught(|| into.copy_from_slice(&bytes[..into.len()]))
     }
@@ -246,24 +285,17 @@ impl Engine for CubeEngine {
         }
     }
 
-    fn synchronise(&self, outputs: &[Memory]) -> Vec<Result<(), EngineError>> {
-        let answer = match handles(outputs) {
-            Ok(handles) => self.wait_for(&handles),
-            Err(error) => Err(Fault::OfAll(error)),
+    fn synchronise(&self, outputs: Vec<Memory>) -> Box<dyn Synchronisation> {
+        let started = match handles(&outputs) {
+            Ok(handles) => caught(|| Started::new(self.client.sync_buffers(handles.iter().copied()))),
+            Err(error) => Err(error),
         };
-        let error = match answer {
-            Ok(()) => return vec![Ok(()); outputs.len()],
-            Err(Fault::OfAll(error)) => return vec![Err(error); outputs.len()],
-            Err(Fault::OfSome(error)) => error,
-        };
-        // Some were never written. The engine did not wait then; the rest is to be done before anyone asks for it.
-        if let Err(Fault::OfAll(error) | Fault::OfSome(error)) = self.wait_for(&[]) {
-            return vec![Err(error); outputs.len()];
-        }
-        let check = |memory: &Memory| handle(memory).and_then(|handle| guarded(|| self.client.check([handle])));
-        let answers: Vec<_> = outputs.iter().map(check).collect();
-        // A failure that nobody owns is everybody's.
-        if answers.iter().all(Result::is_ok) { vec![Err(error); outputs.len()] } else { answers }
+        Box::new(CubeSynchronisation { client: self.client.clone(), outputs, started })
+    }
+
+    fn overlaps(&self) -> bool {
+        // The CPU runtime executes what is launched before it takes more.
+        self.adapter.info.backend != super::Backend::Cpu
     }
 
     fn reserved_bytes(&self) -> Result<u64, EngineError> {

@@ -9,7 +9,7 @@ use dala_kernels::launch::CAPACITY_STEP;
 use dala_spec::expr::interpret;
 use dala_spec::{DType, Data, DeviceFacts, Support, Task};
 
-use super::{Backend, DeviceInfo, DeviceKind, Engine, EngineError, Launch, Limits, Memory, tests};
+use super::{Backend, DeviceInfo, DeviceKind, Engine, EngineError, Launch, Limits, Memory, Synchronisation, tests};
 use crate::{Device, DeviceOptions};
 
 /// What the engine does, as far as it can fail.
@@ -161,6 +161,20 @@ impl FakeEngine {
     }
 }
 
+struct FakeSynchronisation {
+    fails: Option<EngineError>,
+    outputs: Vec<Memory>,
+}
+
+impl Synchronisation for FakeSynchronisation {
+    fn wait(self: Box<Self>) -> Vec<Result<(), EngineError>> {
+        if let Some(error) = self.fails {
+            return vec![Err(error); self.outputs.len()];
+        }
+        self.outputs.iter().map(|output| piece(output).taint.lock().unwrap().clone().map_or(Ok(()), Err)).collect()
+    }
+}
+
 impl Engine for FakeEngine {
     fn facts(&self) -> &DeviceFacts {
         &self.facts
@@ -195,11 +209,12 @@ impl Engine for FakeEngine {
         launches.iter().map(|launch| self.launch_one(launch)).collect()
     }
 
-    fn synchronise(&self, outputs: &[Memory]) -> Vec<Result<(), EngineError>> {
-        if let Err(error) = self.fails(Operation::Synchronise) {
-            return vec![Err(error); outputs.len()];
-        }
-        outputs.iter().map(|output| piece(output).taint.lock().unwrap().clone().map_or(Ok(()), Err)).collect()
+    fn synchronise(&self, outputs: Vec<Memory>) -> Box<dyn Synchronisation> {
+        Box::new(FakeSynchronisation { fails: self.fails(Operation::Synchronise).err(), outputs })
+    }
+
+    fn overlaps(&self) -> bool {
+        true
     }
 
     fn reserved_bytes(&self) -> Result<u64, EngineError> {

@@ -58,6 +58,12 @@ pub(crate) struct Launch {
     pub(crate) params: Vec<Scalar>,
 }
 
+/// What was queued up to a moment.
+pub(crate) trait Synchronisation: Send {
+    /// Waits until it is done, at most for a time that no healthy device needs, and answers for each of the outputs.
+    fn wait(self: Box<Self>) -> Vec<Result<(), EngineError>>;
+}
+
 /// Drives one device. Memory may be asked for and given back at any time; everything else is done by one thread at a
 /// time.
 pub(crate) trait Engine: Send + Sync {
@@ -72,9 +78,10 @@ pub(crate) trait Engine: Send + Sync {
     /// Queues launches, in order, and says for each whether it was queued. Other failures show when its outputs are
     /// synchronised.
     fn launch(&self, launches: &[Launch]) -> Vec<Result<(), EngineError>>;
-    /// Waits until everything queued is done, at most for a time that no healthy device needs, and answers for each of
-    /// `outputs`.
-    fn synchronise(&self, outputs: &[Memory]) -> Vec<Result<(), EngineError>>;
+    /// Hands everything queued to the device, and says what to wait for until it is done.
+    fn synchronise(&self, outputs: Vec<Memory>) -> Box<dyn Synchronisation>;
+    /// Whether the device works while the host goes on: then launching returns before the work is done.
+    fn overlaps(&self) -> bool;
     /// Bytes that the engine holds on the device, used or not.
     fn reserved_bytes(&self) -> Result<u64, EngineError>;
     /// Gives unused memory back to the system.

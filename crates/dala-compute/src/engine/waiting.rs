@@ -1,6 +1,6 @@
 //! Waiting for the engine, but not for ever.
 
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
@@ -14,23 +14,38 @@ impl Wake for Unpark {
     }
 }
 
-/// What a future gives, or `None` if it is not ready within `limit`.
-pub(super) fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Option<T> {
-    let mut future = pin!(future);
-    if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        return Some(value);
+/// A future that was polled once, so that it has begun what it waits for.
+pub(super) enum Started<'a, T> {
+    Ready(T),
+    Pending(Pin<Box<dyn Future<Output = T> + Send + 'a>>),
+}
+
+impl<'a, T> Started<'a, T> {
+    pub(super) fn new(mut future: Pin<Box<dyn Future<Output = T> + Send + 'a>>) -> Started<'a, T> {
+        match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => Started::Ready(value),
+            Poll::Pending => Started::Pending(future),
+        }
     }
-    let end = Instant::now() + limit;
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return Some(value);
+
+    /// What it gives, or `None` if it is not ready within `limit`.
+    pub(super) fn within(self, limit: Duration) -> Option<T> {
+        let mut future = match self {
+            Started::Ready(value) => return Some(value),
+            Started::Pending(future) => future,
+        };
+        let end = Instant::now() + limit;
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        loop {
+            if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                return Some(value);
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            thread::park_timeout(left);
         }
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return None;
-        }
-        thread::park_timeout(left);
     }
 }
 
@@ -40,7 +55,8 @@ mod tests {
 
     #[test]
     fn waits_are_bounded() {
-        assert_eq!(within(Duration::from_secs(60), std::future::ready(1)), Some(1));
-        assert_eq!(within(Duration::from_millis(5), std::future::pending::<()>()), None);
+        assert_eq!(Started::new(Box::pin(std::future::ready(1))).within(Duration::from_secs(60)), Some(1));
+        let never = Started::new(Box::pin(std::future::pending::<()>()));
+        assert_eq!(never.within(Duration::from_millis(5)), None);
     }
 }

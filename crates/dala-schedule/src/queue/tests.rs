@@ -48,7 +48,7 @@ impl Work for Task {
         self.stages
     }
     fn cost(&self, _stage: usize) -> Option<Duration> {
-        Some(Duration::from_millis(1))
+        Some(Duration::from_micros(600))
     }
     fn reads(&self) -> &[ResourceId] {
         &self.reads
@@ -84,9 +84,22 @@ impl Executor for Arc<Adder> {
     type Work = Task;
     type Error = String;
 
-    fn execute(&self, pass: &Pass<Task>) -> Vec<Result<(), String>> {
+    type Launched = ();
+
+    fn depth(&self) -> usize {
+        2
+    }
+
+    fn launch(&self, pass: &Pass<Task>) {
+        assert!(!pass.pieces.iter().any(|piece| piece.work.panics), "as asked");
+        let busy = self.busy.fetch_add(1, Ordering::SeqCst);
+        assert_eq!(busy, 0, "two threads drive");
+        thread::yield_now();
+        self.busy.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn finish(&self, pass: &Pass<Task>, (): ()) -> Vec<Result<(), String>> {
         let run = |piece: &crate::Piece<Task>| {
-            assert!(!piece.work.panics, "as asked");
             self.add(piece.stages.len());
             Ok(())
         };
@@ -162,6 +175,16 @@ fn every_way_to_wait() {
 
 struct Flag(Mutex<bool>, Condvar);
 
+impl Flag {
+    fn wait(&self) {
+        let mut woken = lock(&self.0);
+        while !*woken {
+            woken = self.1.wait(woken).unwrap_or_else(PoisonError::into_inner);
+        }
+        *woken = false;
+    }
+}
+
 impl Wake for Flag {
     fn wake(self: Arc<Self>) {
         *lock(&self.0) = true;
@@ -177,27 +200,26 @@ fn nobody_is_forgotten() {
         let tickets: Vec<_> = (0..2).map(|_| queue.submit(add(1), Submission::default()).unwrap()).collect();
         let called = Arc::new(AtomicUsize::new(0));
         let threads = tickets.into_iter().map(|ticket| {
-            let called = called.clone();
+            let (called, queue) = (called.clone(), queue.clone());
             spawn(move || {
                 let calls = called.clone();
-                ticket.on_end(move |_| {
+                queue.on_end(&ticket, move |_| {
                     calls.fetch_add(1, Ordering::SeqCst);
                 });
                 let flag = Arc::new(Flag(Mutex::new(false), Condvar::new()));
                 let (waker, mut slot) = (Waker::from(flag.clone()), None);
                 while ticket.register(&waker, &mut slot).is_none() {
-                    let mut woken = lock(&flag.0);
-                    while !*woken {
-                        woken = flag.1.wait(woken).unwrap_or_else(PoisonError::into_inner);
-                    }
-                    *woken = false;
+                    flag.wait();
                 }
             })
         });
         join(threads.collect());
-        // A callback may come shortly after the end is seen.
-        let queue = Arc::into_inner(queue).unwrap();
-        drop(queue);
+        // Callbacks come shortly after the end is seen, in order: this one is the last.
+        let done = Arc::new(Flag(Mutex::new(false), Condvar::new()));
+        let last = queue.submit(add(1), Submission::default()).unwrap();
+        let flag = done.clone();
+        queue.on_end(&last, move |_| flag.wake());
+        done.wait();
         assert_eq!(called.load(Ordering::SeqCst), 2);
     });
 }
@@ -281,24 +303,36 @@ fn closing_answers_everyone() {
     });
 }
 
-/// A callback may use the queue, even to wait, even on the queue's own thread, even if its lane is full.
+/// Callbacks may use the queue as anyone does: they wait, they read, they suspend, also if lanes are full.
 #[test]
 fn callbacks_use_the_queue() {
     check(|| {
         let (adder, queue) = queue(1);
         let done = Arc::new(Flag(Mutex::new(false), Condvar::new()));
-        let ticket = queue.submit(add(1), Submission::default()).unwrap();
-        let (again, flag) = (queue.clone(), done.clone());
-        ticket.on_end(move |_| {
-            again.submit(add(1), Submission::default()).unwrap();
-            again.run(add(1), Submission::default()).unwrap();
-            flag.wake();
-        });
-        let mut finished = lock(&done.0);
-        while !*finished {
-            finished = done.1.wait(finished).unwrap_or_else(PoisonError::into_inner);
+        let tickets: Vec<_> = (0..2).map(|_| queue.submit(add(1), Submission::default()).unwrap()).collect();
+        for ticket in &tickets {
+            let (again, adder, flag) = (queue.clone(), adder.clone(), done.clone());
+            let is_last = ticket.id() == tickets[1].id();
+            queue.on_end(ticket, move |_| {
+                again.submit(add(1), Submission::default()).unwrap();
+                again
+                    .act(by_caller(), Submission::default(), || {
+                        adder.add(1);
+                        Ok(())
+                    })
+                    .unwrap();
+                again.suspend(WhileSuspended::Wait);
+                again.resume();
+                again.run(add(1), Submission::default()).unwrap();
+                drop(again);
+                if is_last {
+                    flag.wake();
+                }
+            });
         }
-        assert_eq!(adder.value.load(Ordering::SeqCst), 3);
+        queue.run(add(1), Submission::default()).unwrap();
+        done.wait();
+        assert_eq!(adder.value.load(Ordering::SeqCst), 9);
     });
 }
 
@@ -320,7 +354,7 @@ mod with_real_threads {
         assert!(matches!(error, Unfinished::Ended(_, End::Failed(message)) if message == "mine"));
         queue.act(Task { reads: Vec::new(), ..by_caller() }, Submission::default(), || Ok(())).unwrap();
         let ticket = queue.submit(add(1), Submission::default()).unwrap();
-        ticket.on_end(|_| panic!("a callback that panics"));
+        queue.on_end(&ticket, |_| panic!("a callback that panics"));
         assert_eq!(queue.wait(&ticket, None), Some(End::Completed));
         queue.run(add(1), Submission::default()).unwrap();
         assert_eq!(adder.value.load(Ordering::SeqCst), 2);
@@ -339,6 +373,53 @@ mod with_real_threads {
         assert_eq!(queue.wait(&ticket, Some(Duration::from_secs(10))), Some(End::DeadlineExceeded));
         queue.run(Task { reads: vec![], writes: vec![], ..add(0) }, within).unwrap_err();
         queue.resume();
+    }
+
+    /// A thread that waits to read is not dropped for someone's newer command.
+    #[test]
+    fn callers_are_not_dropped() {
+        let (adder, queue) = queue(1);
+        queue.suspend(WhileSuspended::Wait);
+        let (reader, own) = (queue.clone(), adder.clone());
+        let thread = spawn(move || {
+            let how = Submission { lane: Lane::Interactive, ..Submission::default() };
+            let act = || {
+                own.add(1);
+                Ok(())
+            };
+            reader.act(by_caller(), how, act).unwrap();
+        });
+        std::thread::sleep(Duration::from_millis(10));
+        let how = Submission { when_full: WhenFull::DropOldest, lane: Lane::Interactive, ..Submission::default() };
+        let free = || Task { reads: vec![], ..add(1) };
+        let tickets: Vec<_> = (0..3).map(|_| queue.submit(free(), how).unwrap()).collect();
+        queue.resume();
+        join(vec![thread]);
+        assert_eq!(queue.wait(&tickets[2], None), Some(End::Completed));
+        assert_eq!(adder.value.load(Ordering::SeqCst), 2);
+    }
+
+    /// A limit ends a wait also where it is the callbacks' thread that waits.
+    #[test]
+    fn callbacks_wait_with_limits() {
+        let (_, queue) = queue(1);
+        let ticket = queue.submit(add(1), Submission::default()).unwrap();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let again = queue.clone();
+        queue.on_end(&ticket, move |_| {
+            let next = again.submit(add(1), Submission::default()).unwrap();
+            let first = again.wait(&next, Some(Duration::from_secs(10)));
+            again.suspend(WhileSuspended::Wait);
+            let held = again.submit(add(1), Submission::default()).unwrap();
+            let second = again.wait(&held, Some(Duration::from_millis(5)));
+            let within = Submission { start_within: Some(Duration::from_millis(5)), ..Submission::default() };
+            let third = again.submit(add(1), within).err();
+            again.resume();
+            sender.send((first, second, third)).unwrap();
+        });
+        let (first, second, third) = receiver.recv_timeout(Duration::from_secs(20)).unwrap();
+        assert_eq!((first, second), (Some(End::Completed), None));
+        assert_eq!(third, Some(Refusal::DeadlineExceeded));
     }
 
     #[test]
