@@ -55,6 +55,7 @@ const QUEUE_CAPACITY: usize = 4096;
 
 /// What a device did so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stats {
     /// Kernels launched on the device.
     pub launches: u64,

@@ -39,7 +39,7 @@ pub enum Stage {
         /// Its new elements, little-endian.
         data: Arc<[u8]>,
     },
-    /// Everything before it comes before everything after it, also where nothing depends on anything.
+    /// Everything before it in the command comes before everything after it, also where nothing depends on anything.
     Barrier,
 }
 
@@ -69,7 +69,7 @@ impl Stage {
         Stage::WriteBuffer { to: to.clone(), data: data.into() }
     }
 
-    /// Orders everything before it before everything after it.
+    /// Orders everything before it in the command before everything after it.
     pub fn barrier() -> Stage {
         Stage::Barrier
     }

@@ -73,8 +73,10 @@ pub enum Pushed {
     Dropped,
 }
 
-/// A stream, now and so far. Every frame that came in is out, dropped for one of the reasons, failed, waiting or in flight.
+/// A stream, now and so far. Every frame that came in is out, dropped for one of the reasons, failed, waiting, in flight, or
+/// about to be as soon as `push` returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StreamStats {
     /// Frames that were pushed.
     pub frames_in: u64,

@@ -24,7 +24,7 @@ pub enum Thermal {
     Nominal,
     /// Warm: background work rests half of the time.
     Fair,
-    /// Hot: everything that nobody waits for is slowed down.
+    /// Hot: the default and the background lane are slowed down.
     Serious,
     /// About to be throttled or shut down: everything is slowed down.
     Critical,
