@@ -48,7 +48,12 @@ impl SubmitOptions {
     }
 
     pub(crate) fn submission(self) -> Submission {
-        Submission { lane: self.lane, start_within: self.deadline, when_full: self.when_full }
+        Submission {
+            lane: self.lane,
+            start_within: self.deadline,
+            when_full: self.when_full,
+            refuse_if_suspended: false,
+        }
     }
 }
 

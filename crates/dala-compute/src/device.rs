@@ -273,11 +273,11 @@ impl Device {
     /// The device fails.
     pub fn memory_pressure(&self) -> Result<(), Error> {
         self.0.memory_pressures.fetch_add(1, Ordering::Relaxed);
-        if self.0.queue.stats().governor.suspended.is_some() {
-            self.0.plans.trim();
-            return Ok(());
+        self.0.plans.trim();
+        match self.0.tend(|| self.0.pool.engine.trim()) {
+            Err(Error::Suspended) => Ok(()),
+            other => other,
         }
-        self.trim()
     }
 
     /// What the device did so far.
@@ -300,12 +300,11 @@ impl Device {
     ///
     /// The device fails.
     pub fn memory(&self) -> Result<MemoryStats, Error> {
-        let Core { pool, queue, .. } = &*self.0;
-        let reserved = if queue.stats().governor.suspended.is_some() {
+        let pool = &self.0.pool;
+        let reserved = match self.0.tend(|| pool.measure_reserved()) {
             // It is not touched: what was known last.
-            pool.reserved()
-        } else {
-            self.0.access(&[], &[], || pool.measure_reserved())?
+            Err(Error::Suspended) => pool.reserved(),
+            other => other?,
         };
         let account = &pool.account;
         let live = account.live();
@@ -348,7 +347,7 @@ impl Core {
         match self.pool.allocate(bytes) {
             // What is cached for other sizes may be enough. A reservation that was refused has nothing to do with that.
             Err(EngineError::OutOfMemory { .. }) if self.pool.account.has_room(bytes) => {
-                self.access(&[], &[], || self.pool.engine.trim())?;
+                self.tend(|| self.pool.engine.trim())?;
                 Ok(self.pool.allocate(bytes)?)
             }
             other => Ok(other?),
@@ -371,6 +370,14 @@ impl Core {
         let mut job = Job::default();
         job.push(Prepared::ByCaller, reads, writes);
         let how = Submission { lane: Lane::Interactive, ..Submission::default() };
+        Ok(self.queue.act(job, how, || act().map_err(|error| Arc::new(error.into())))?)
+    }
+
+    /// Does something about the device itself, while nothing else runs; refused while it is suspended.
+    fn tend<T>(&self, act: impl FnOnce() -> Result<T, EngineError>) -> Result<T, Error> {
+        let mut job = Job::default();
+        job.push(Prepared::ByCaller, &[], &[]);
+        let how = Submission { lane: Lane::Interactive, refuse_if_suspended: true, ..Submission::default() };
         Ok(self.queue.act(job, how, || act().map_err(|error| Arc::new(error.into())))?)
     }
 }

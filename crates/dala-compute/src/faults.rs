@@ -217,6 +217,31 @@ fn dropped_with_work_pending() {
     });
 }
 
+/// A command that came later and ended before still decides what is in a buffer.
+#[test]
+fn the_last_command_decides_what_is_readable() {
+    bounded("cancelling behind work", || {
+        let mut engine = FakeEngine::new(None);
+        engine.takes = Duration::from_millis(50);
+        let device = fake::device(&Arc::new(engine), DeviceOptions::new());
+        let x = Buffer::from_slice(&device, &[1.0f32], [1]).unwrap();
+        let y = Buffer::from_slice(&device, &[2.0f32], [1]).unwrap();
+        let first = device.submit(Stage::run_kernel("scalar_mul", &[&x], &x, [("scalar", 3)]), ()).unwrap();
+        while first.poll() == CommandState::Pending {
+            std::thread::yield_now();
+        }
+        let second = device.submit([Stage::copy_buffer(&y, &x), Stage::copy_buffer(&y, &x)], ()).unwrap();
+        assert!(second.cancel());
+        // It reads what the second should have written, whatever the first leaves there.
+        let error = device.submit(Stage::run_kernel("relu", &[&x], &y, ()), ()).unwrap_err();
+        assert_eq!(error.code(), "poisoned");
+        first.wait(LIMIT).unwrap();
+        assert_eq!(x.read::<f32>().unwrap_err().code(), "poisoned");
+        y.copy_to(&x).unwrap();
+        assert_eq!(x.read::<f32>().unwrap(), [2.0]);
+    });
+}
+
 #[test]
 fn a_full_lane() {
     bounded("a full lane", || {

@@ -51,7 +51,7 @@ const UPLOADED_PER_MICROSECOND: usize = 1000;
 impl Prepared {
     fn cost(&self) -> Option<Duration> {
         match self {
-            Prepared::Launch(planned) => planned.plan.cost.get(),
+            Prepared::Launch(planned) => planned.plan.cost(),
             Prepared::Upload { data, .. } => {
                 Some(Duration::from_micros((20 + data.len() / UPLOADED_PER_MICROSECOND) as u64))
             }

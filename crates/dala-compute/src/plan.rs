@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use dala_kernels::launch::{CAPACITY_STEP, Geometry};
 use dala_kernels::{Kernel, KernelId, Work};
+use dala_spec::expr::{BinaryOp, Op};
 use dala_spec::work::Map;
 use dala_spec::{
     Data, DeviceFacts, Lowering, ParamKind, ParamValue, Place, Program, Scalar, Signature, SpecError, Step, Task,
@@ -37,8 +38,10 @@ pub(crate) struct Plan {
     pub(crate) transients: Vec<usize>,
     /// Data that its launches need beside the call's own.
     constants: Constants,
-    /// How long it keeps the device busy.
-    pub(crate) cost: Cost,
+    /// How long it keeps the device busy, as measured.
+    cost: Cost,
+    /// The longest that can be, if its size tells.
+    ceiling: Duration,
 }
 
 /// Tables, on the host until they are first needed on the device. Planning must not wait for a device.
@@ -70,6 +73,21 @@ impl Cost {
     }
 }
 
+/// What a task takes at most, generously, on a slow device: known where each element is computed by itself.
+fn ceiling(task: &Task) -> Duration {
+    const LAUNCH: Duration = Duration::from_micros(30);
+    const OPERATION_NANOSECONDS: u64 = 4;
+    let Task::Map(map) = task else { return Duration::MAX };
+    let weight = |op: &Op| match op {
+        Op::Unary(op, _) if op.is_approximate() => 8,
+        Op::Binary(BinaryOp::Pow, ..) => 16,
+        _ => 1,
+    };
+    let operations = map.program.ops().iter().map(weight).sum::<u64>() + map.program.inputs().len() as u64;
+    let elements = map.shape.len() as u64;
+    LAUNCH + Duration::from_nanos(elements.saturating_mul(operations).saturating_mul(OPERATION_NANOSECONDS))
+}
+
 impl Plan {
     fn new(lowering: Lowering, facts: &DeviceFacts) -> Plan {
         let prepare = |step: Step| PlannedStep {
@@ -79,12 +97,25 @@ impl Plan {
             writes: step.writes,
         };
         let bytes = |ty: &TensorType| ty.shape.len().saturating_mul(ty.dtype.size());
+        let ceiling =
+            lowering.steps.iter().map(|step| ceiling(&step.task)).fold(Duration::ZERO, Duration::saturating_add);
         Plan {
             transients: lowering.transients.iter().map(bytes).collect(),
             steps: lowering.steps.into_iter().map(prepare).collect(),
             constants: Constants { on_host: Mutex::new(lowering.constants), on_device: OnceLock::new() },
             cost: Cost::default(),
+            ceiling,
         }
+    }
+
+    /// How long it keeps the device busy, if that was measured. On a machine that does other things too, a measurement is
+    /// mostly waiting: then small work would never share a pass.
+    pub(crate) fn cost(&self) -> Option<Duration> {
+        self.cost.get().map(|measured| measured.min(self.ceiling))
+    }
+
+    pub(crate) fn learn(&self, expected: Option<Duration>, measured: Duration) {
+        self.cost.learn(expected, measured);
     }
 
     /// A plan of one program over `words` 32-bit words, from its inputs to its output.

@@ -1,5 +1,6 @@
 //! Executes passes of stages on the engine.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -19,11 +20,12 @@ pub(crate) struct Runner {
     pool: Arc<Pool>,
     /// When the device was last done with a pass.
     done: Mutex<Instant>,
+    in_flight: AtomicUsize,
 }
 
 impl Runner {
     pub(crate) fn new(pool: Arc<Pool>) -> Runner {
-        Runner { pool, done: Mutex::new(Instant::now()) }
+        Runner { pool, done: Mutex::new(Instant::now()), in_flight: AtomicUsize::new(0) }
     }
 }
 
@@ -37,6 +39,8 @@ pub(crate) struct Launched {
     expected: Vec<Option<Duration>>,
     /// Whether no kernel was built for it: building takes longer than running.
     built_nothing: bool,
+    /// Whether another pass was in flight.
+    overlapped: bool,
 }
 
 impl Executor for Runner {
@@ -64,17 +68,19 @@ impl Executor for Runner {
         batch.launch();
         batch.synchronise();
         let built_nothing = self.pool.engine.compilations() == compilations;
-        Launched { batch, started, expected, built_nothing }
+        let overlapped = self.in_flight.fetch_add(1, Ordering::Relaxed) > 0;
+        Launched { batch, started, expected, built_nothing, overlapped }
     }
 
     fn finish(&self, pass: &Pass<Job>, launched: Launched) -> Vec<Result<(), Cause>> {
-        let Launched { batch, started, expected, built_nothing } = launched;
+        let Launched { batch, started, expected, built_nothing, overlapped } = launched;
+        let overlapped = overlapped | (self.in_flight.fetch_sub(1, Ordering::Relaxed) > 1);
         let failures = batch.finish();
         let now = Instant::now();
         let busy_before = std::mem::replace(&mut *self.done.lock().unwrap_or_else(PoisonError::into_inner), now);
         if failures.iter().all(Option::is_none) && built_nothing {
             // The device was busy with the pass before it until that was done.
-            learn(pass, &expected, now.saturating_duration_since(started.max(busy_before)));
+            learn(pass, &expected, now.saturating_duration_since(started.max(busy_before)), overlapped);
         }
         let result = |(piece, failure): (&Piece<Job>, Option<(usize, EngineError)>)| match failure {
             None => Ok(()),
@@ -276,17 +282,25 @@ fn expected(pass: &Pass<Job>) -> Vec<Option<Duration>> {
 }
 
 /// Learns from a pass: each stage took its share of the time.
-fn learn(pass: &Pass<Job>, expected: &[Option<Duration>], elapsed: Duration) {
+fn learn(pass: &Pass<Job>, expected: &[Option<Duration>], elapsed: Duration, overlapped: bool) {
     let stages = pass.pieces.iter().flat_map(|piece| piece.work.stages[piece.stages.clone()].iter());
+    if stages.clone().any(|stage| matches!(stage, Prepared::Upload { .. })) {
+        // Nobody knows what of the time was the upload's.
+        return;
+    }
     let sum: Duration = expected.iter().flatten().sum();
     for (stage, expected) in stages.zip(expected) {
         if let Prepared::Launch(planned) = stage {
             let share = match expected {
-                Some(expected) if !sum.is_zero() => elapsed.mul_f64(expected.as_secs_f64() / sum.as_secs_f64()),
+                Some(expected) if !sum.is_zero() => {
+                    let share = elapsed.mul_f64(expected.as_secs_f64() / sum.as_secs_f64());
+                    // The ends of passes that overlap may be noticed together: then one of them seems to take no time.
+                    if overlapped { share.max(*expected * 3 / 4) } else { share }
+                }
                 // It was alone.
                 _ => elapsed,
             };
-            planned.plan.cost.learn(*expected, share);
+            planned.plan.learn(*expected, share);
         }
     }
 }

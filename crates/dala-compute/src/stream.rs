@@ -357,7 +357,15 @@ impl<F: Send + 'static> Inner<F> {
 
     fn watch(self: &Arc<Self>, command: &Command, frame: F, pushed_at: Time) {
         let (stream, id) = (self.clone(), command.id());
-        self.state().commands.push(id);
+        let is_dropped = {
+            let mut state = self.state();
+            state.commands.push(id);
+            state.device.is_none()
+        };
+        if is_dropped {
+            // The last handle went while it was submitted.
+            command.cancel();
+        }
         command.on_end_with_times(move |result, [_, started, ended]| {
             let times = [started.since(pushed_at), ended.since(started), ended.since(pushed_at)];
             stream.state().commands.retain(|command| *command != id);

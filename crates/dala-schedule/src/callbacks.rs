@@ -36,20 +36,27 @@ pub fn in_callback() -> bool {
 }
 
 impl Callbacks {
-    /// Calls back soon, from the callbacks' thread.
-    pub(crate) fn call(&self, call: Call) {
+    /// Starts the thread, if it was not started. To be called when a callback is registered.
+    pub(crate) fn start(&self) {
         let mut state = lock(&self.0.state);
-        state.calls.push_back(call);
         if !state.started {
             let shared = self.0.clone();
             let thread = thread::Builder::new().name("dala-callbacks".to_owned()).spawn(move || serve(&shared));
-            if thread.is_err() {
-                // No thread to be had: better late than never, the next call tries again.
-                return;
-            }
-            state.started = true;
+            state.started = thread.is_ok();
         }
-        self.0.changed.notify_one();
+    }
+
+    /// Calls back soon, from the callbacks' thread.
+    pub(crate) fn call(&self, call: Call) {
+        let mut state = lock(&self.0.state);
+        if state.started {
+            state.calls.push_back(call);
+            self.0.changed.notify_one();
+        } else {
+            // The system gives no thread: better here than never.
+            drop(state);
+            let _ = catch_unwind(AssertUnwindSafe(call));
+        }
     }
 }
 

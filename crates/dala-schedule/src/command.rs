@@ -267,6 +267,8 @@ impl<E> Ticket<E> {
     /// Wakes `waker` when the command ends. Gives the end if it has ended. `slot` is the waiter's own memory of where it
     /// registered before, so that waiting again takes no more room.
     pub fn register(&self, waker: &Waker, slot: &mut Option<usize>) -> Option<&End<E>> {
+        // Wakers are cloned and dropped under no lock: they may be the last of something that waits here too.
+        let waker = waker.clone();
         let mut waiters = lock(&self.0.waiters);
         if let Some(end) = self.0.end() {
             return Some(end);
@@ -278,11 +280,9 @@ impl<E> Ticket<E> {
                 waiters.wakers.len() - 1
             }
         });
-        match waiters.wakers.get_mut(place) {
-            Some(Some(registered)) => registered.clone_from(waker),
-            Some(empty) => *empty = Some(waker.clone()),
-            None => {}
-        }
+        let before = waiters.wakers.get_mut(place).and_then(|registered| registered.replace(waker));
+        drop(waiters);
+        drop(before);
         None
     }
 

@@ -77,6 +77,8 @@ pub struct Submission {
     pub start_within: Option<Duration>,
     /// What to do if the lane is full.
     pub when_full: WhenFull,
+    /// Refuse it if the device is suspended, also where others wait.
+    pub refuse_if_suspended: bool,
 }
 
 /// Why a command was not accepted.
@@ -283,6 +285,7 @@ impl<X: Executor> Queue<X> {
     /// Calls back once, when a command ends, from a thread that does nothing else; soon, if it has ended. The callback may use
     /// the queue. Others wait for it.
     pub fn on_end(&self, ticket: &Ticket<X::Error>, callback: impl FnOnce(&End<X::Error>) + Send + 'static) {
+        self.0.callbacks.start();
         if let Some(callback) = ticket.0.keep(Box::new(callback)) {
             self.0.call_back(&ticket.0, callback);
         }
@@ -378,7 +381,8 @@ impl<X: Executor> Shared<X> {
             if state.closed {
                 return Err(Refusal::Closed);
             }
-            if state.governor().suspended == Some(WhileSuspended::Fail) {
+            let suspended = state.governor().suspended;
+            if suspended == Some(WhileSuspended::Fail) || (suspended.is_some() && how.refuse_if_suspended) {
                 return Err(Refusal::Suspended);
             }
             // A caller that waits for its turn takes no room: there are no more of them than threads.
@@ -432,7 +436,17 @@ impl<X: Executor> Shared<X> {
                 state = self.sleep_until_changed(state, cell);
                 continue;
             }
-            match self.next(&mut state) {
+            let now = match self.expire(state) {
+                Ok((guard, now)) => {
+                    state = guard;
+                    now
+                }
+                Err(guard) => {
+                    state = guard;
+                    continue;
+                }
+            };
+            match state.scheduler.next(now) {
                 Next::Run(pass) => state = self.launch(state, pass),
                 Next::Finish => state = self.finish(state),
                 Next::Caller(id) => {
@@ -443,16 +457,9 @@ impl<X: Executor> Shared<X> {
                     }
                 }
                 Next::Idle { .. } => {
-                    let notices = self.collect(&mut state);
-                    if notices.is_empty() {
-                        // Nothing can start now. The queue's thread looks after what starts by itself, later.
-                        self.wake(&mut state);
-                        state = self.sleep_until_changed(state, cell);
-                    } else {
-                        drop(state);
-                        self.tell(notices);
-                        state = lock(&self.state);
-                    }
+                    // Nothing can start now. The queue's thread looks after what starts by itself, later.
+                    self.wake(&mut state);
+                    state = self.sleep_until_changed(state, cell);
                 }
             }
         }
@@ -468,21 +475,16 @@ impl<X: Executor> Shared<X> {
     }
 
     /// One thing, on the queue's own thread.
-    fn step<'a>(self: &'a Arc<Self>, mut state: Guard<'a, X>) -> Guard<'a, X> {
-        match self.next(&mut state) {
-            Next::Run(pass) => self.launch(state, pass),
-            Next::Finish => self.finish(state),
-            Next::Caller(id) => self.hand_over(state, id),
-            Next::Idle { until } => {
-                let notices = self.collect(&mut state);
-                if notices.is_empty() {
-                    return self.sleep(state, until);
-                }
-                // Others may come and go while the lock is not held: look again before sleeping.
-                drop(state);
-                self.tell(notices);
-                lock(&self.state)
-            }
+    fn step<'a>(self: &'a Arc<Self>, state: Guard<'a, X>) -> Guard<'a, X> {
+        match self.expire(state) {
+            Ok((mut state, now)) => match state.scheduler.next(now) {
+                Next::Run(pass) => self.launch(state, pass),
+                Next::Finish => self.finish(state),
+                Next::Caller(id) => self.hand_over(state, id),
+                Next::Idle { until } => self.sleep(state, until),
+            },
+            // Others may come and go while the lock is not held: look again before anything else.
+            Err(state) => state,
         }
     }
 
@@ -537,8 +539,18 @@ impl<X: Executor> Shared<X> {
         state
     }
 
-    fn next(&self, state: &mut Guard<'_, X>) -> Next<X::Work> {
-        state.scheduler.next(self.clock.now())
+    /// Ends the commands whose deadline passed. If there are any they are told, before this thread drives: what is woken by
+    /// that may use the queue.
+    fn expire<'a>(&'a self, mut state: Guard<'a, X>) -> Result<(Guard<'a, X>, Time), Guard<'a, X>> {
+        let now = self.clock.now();
+        state.scheduler.expire(now);
+        let notices = self.collect(&mut state);
+        if notices.is_empty() {
+            return Ok((state, now));
+        }
+        drop(state);
+        self.tell(notices);
+        Err(lock(&self.state))
     }
 
     /// Launches a pass.
@@ -550,10 +562,8 @@ impl<X: Executor> Shared<X> {
                 cell.started(started);
             }
         }
-        // Commands start, so there is room.
-        let notices = self.collect(&mut state);
+        self.notify_watchers(&state);
         drop(state);
-        self.tell(notices);
         let launched = catch_unwind(AssertUnwindSafe(|| self.executor.launch(&pass)))
             .map_err(|payload| self.executor.panicked(panic_message(&*payload)));
         let mut state = lock(&self.state);
@@ -583,13 +593,11 @@ impl<X: Executor> Shared<X> {
         if let Some(cell) = &cell {
             cell.started(self.clock.now());
         }
-        let notices = self.collect(&mut state);
-        drop(state);
-        self.tell(notices);
+        self.notify_watchers(&state);
         if let Some(cell) = cell {
             cell.grant();
         }
-        lock(&self.state)
+        state
     }
 
     /// The device is done with the oldest pass in flight.
@@ -642,6 +650,13 @@ impl<X: Executor> Shared<X> {
         lock(&self.state)
     }
 
+    /// There may be room in a lane, or nothing in flight.
+    fn notify_watchers(&self, state: &Guard<'_, X>) {
+        if state.watchers > 0 {
+            self.settled.notify_all();
+        }
+    }
+
     /// Answers whoever waits for commands that ended.
     fn tell(&self, notices: Notices<X>) {
         for (cell, end, now) in notices {
@@ -662,9 +677,7 @@ impl<X: Executor> Shared<X> {
 
     /// The commands that ended, with whoever is to be told.
     fn collect(&self, state: &mut Guard<'_, X>) -> Notices<X> {
-        if state.watchers > 0 {
-            self.settled.notify_all();
-        }
+        self.notify_watchers(state);
         let mut notices = Vec::new();
         let ended = state.scheduler.take_ended();
         if ended.is_empty() {

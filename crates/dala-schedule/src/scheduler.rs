@@ -447,7 +447,9 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
     /// The first command of a lane, if nothing keeps it from starting. Only one in a higher lane can: those before it in
     /// this lane or a lower one are before it in the queue.
     fn head(&self, lane: Lane) -> Option<CommandId> {
-        let (_, id) = *self.queues[lane.index()].first()?;
+        // One that is to end launches nothing more; it leaves the queue when its last stage in flight is settled.
+        let goes_on = |id: &CommandId| self.jobs.get(id).is_some_and(|job| job.doomed.is_none());
+        let id = self.queues[lane.index()].iter().map(|(_, id)| *id).find(goes_on)?;
         let work = &self.jobs.get(&id)?.work;
         (!self.hazards.blocks(id, work.reads(), work.writes())).then_some(id)
     }
@@ -466,7 +468,7 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
                 rested = Some(rested.map_or(at, |earliest: Time| earliest.min(at)));
                 continue;
             }
-            let (full, owed) = (self.governor.in_flight(lane), self.owed[lane.index()]);
+            let (full, owed) = (self.governor.in_flight(lane), self.still_owed(lane));
             // All passes in flight share the time.
             let room = full / self.depth as u32;
             if highest.is_none() {
@@ -482,6 +484,12 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
             Some(left) => Ok((lane, room.min(left))),
             None => Err(None),
         }
+    }
+
+    /// What a lane is owed beside what it has in flight.
+    fn still_owed(&self, lane: Lane) -> Duration {
+        let own = self.in_flight.iter().filter(|(pass, _)| pass.lane == lane).map(|(_, expected)| *expected);
+        self.owed[lane.index()].saturating_sub(own.sum())
     }
 
     /// How much may start beside what is in flight, if a command may at all: only small work, so that whoever comes next
@@ -554,7 +562,9 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
         self.totals.passes += 1;
         self.totals.busy += busy;
         self.busy[lane.index()] += busy;
-        self.rested[lane.index()] = now + self.governor.rest(lane, busy);
+        // Passes that overlapped rest one after the other.
+        let rested = &mut self.rested[lane.index()];
+        *rested = now.max(*rested) + self.governor.rest(lane, busy);
         for other in Lane::ALL {
             let owed = &mut self.owed[other.index()];
             if self.queues[other.index()].is_empty() {

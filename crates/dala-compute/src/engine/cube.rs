@@ -40,11 +40,13 @@ struct CubeSynchronisation {
     client: Client,
     outputs: Vec<Memory>,
     started: Result<Started<'static, Answer>, EngineError>,
+    /// The answer for each output, if some were never written.
+    checked: Vec<Result<(), EngineError>>,
 }
 
 impl Synchronisation for CubeSynchronisation {
     fn wait(self: Box<Self>) -> Vec<Result<(), EngineError>> {
-        let CubeSynchronisation { client, outputs, started } = *self;
+        let CubeSynchronisation { client, outputs, started, checked } = *self;
         let all = |error| vec![Err(error); outputs.len()];
         let error = match started.map_err(Fault::OfAll).and_then(answer) {
             Ok(()) => return vec![Ok(()); outputs.len()],
@@ -56,10 +58,8 @@ impl Synchronisation for CubeSynchronisation {
         if let Err(Fault::OfAll(error) | Fault::OfSome(error)) = rest {
             return all(error);
         }
-        let check = |memory: &Memory| handle(memory).and_then(|handle| guarded(|| client.check([handle])));
-        let answers: Vec<_> = outputs.iter().map(check).collect();
         // A failure that nobody owns is everybody's.
-        if answers.iter().all(Result::is_ok) { all(error) } else { answers }
+        if checked.iter().all(Result::is_ok) { all(error) } else { checked }
     }
 }
 
@@ -290,7 +290,13 @@ impl Engine for CubeEngine {
             Ok(handles) => caught(|| Started::new(self.client.sync_buffers(handles.iter().copied()))),
             Err(error) => Err(error),
         };
-        Box::new(CubeSynchronisation { client: self.client.clone(), outputs, started })
+        // What failed shows at once, and must be asked for before a later pass overwrites it.
+        let check = |memory: &Memory| handle(memory).and_then(|handle| guarded(|| self.client.check([handle])));
+        let checked = match &started {
+            Ok(Started::Ready(Err(_))) => outputs.iter().map(check).collect(),
+            _ => Vec::new(),
+        };
+        Box::new(CubeSynchronisation { client: self.client.clone(), outputs, started, checked })
     }
 
     fn overlaps(&self) -> bool {

@@ -547,6 +547,57 @@ fn small_passes_overlap() {
     device.drain();
 }
 
+/// A command that is to end launches nothing more, however many passes are in flight.
+#[test]
+fn doomed_commands_stop() {
+    for how in 0..3 {
+        let mut device = Device::with_depth(1, 1000, 2);
+        let stages = vec![MICROSECOND * 600; 100];
+        let fails_at = (how == 1).then_some(1);
+        let long = device.submit(Task { fails_at, ..Task::new(&stages) }, Lane::Default, None);
+        for _ in 0..3 {
+            device.start();
+        }
+        match how {
+            0 => assert!(device.scheduler.cancel(long)),
+            1 => {}
+            _ => device.scheduler.close(),
+        }
+        device.drain();
+        assert!(device.passes <= 6, "{} passes", device.passes);
+        assert_ne!(device.ends[&long], End::Completed);
+    }
+}
+
+/// Shares and rests are the same with two passes in flight.
+#[test]
+fn overlapping_passes_keep_shares_and_rests() {
+    let mut device = Device::with_depth(1, 1 << 20, 2);
+    while device.now < Time(Duration::from_secs(2)) {
+        for lane in [Lane::Interactive, Lane::Background] {
+            while device.scheduler.lane(lane).pending < 20 {
+                device.submit(Task::new(&[MICROSECOND * 200]), lane, None);
+            }
+        }
+        device.start();
+    }
+    let share = device.scheduler.lane(Lane::Background).busy.as_secs_f64() / device.now.0.as_secs_f64();
+    assert!((0.04..0.06).contains(&share), "{share}");
+
+    let mut device = Device::with_depth(1, 1 << 20, 2);
+    device.scheduler.set_thermal(Thermal::Critical);
+    while device.now < Time(Duration::from_secs(5)) {
+        while device.scheduler.lane(Lane::Background).pending < 20 {
+            device.submit(Task::new(&[MICROSECOND * 400]), Lane::Background, None);
+        }
+        if let Some(until) = device.start() {
+            device.now = device.now.max(until);
+        }
+    }
+    let share = device.scheduler.lane(Lane::Background).busy.as_secs_f64() / device.now.0.as_secs_f64();
+    assert!((0.04..0.06).contains(&share), "{share}");
+}
+
 #[test]
 fn heat_makes_lanes_rest() {
     let mut device = Device::new(1, 1000);
