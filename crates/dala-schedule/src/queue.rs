@@ -436,16 +436,9 @@ impl<X: Executor> Shared<X> {
                 state = self.sleep_until_changed(state, cell);
                 continue;
             }
-            let now = match self.expire(state) {
-                Ok((guard, now)) => {
-                    state = guard;
-                    now
-                }
-                Err(guard) => {
-                    state = guard;
-                    continue;
-                }
-            };
+            let (guard, now) = self.expire(state);
+            state = guard;
+            let Some(now) = now else { continue };
             match state.scheduler.next(now) {
                 Next::Run(pass) => state = self.launch(state, pass),
                 Next::Finish => state = self.finish(state),
@@ -476,15 +469,13 @@ impl<X: Executor> Shared<X> {
 
     /// One thing, on the queue's own thread.
     fn step<'a>(self: &'a Arc<Self>, state: Guard<'a, X>) -> Guard<'a, X> {
-        match self.expire(state) {
-            Ok((mut state, now)) => match state.scheduler.next(now) {
-                Next::Run(pass) => self.launch(state, pass),
-                Next::Finish => self.finish(state),
-                Next::Caller(id) => self.hand_over(state, id),
-                Next::Idle { until } => self.sleep(state, until),
-            },
-            // Others may come and go while the lock is not held: look again before anything else.
-            Err(state) => state,
+        let (mut state, now) = self.expire(state);
+        let Some(now) = now else { return state };
+        match state.scheduler.next(now) {
+            Next::Run(pass) => self.launch(state, pass),
+            Next::Finish => self.finish(state),
+            Next::Caller(id) => self.hand_over(state, id),
+            Next::Idle { until } => self.sleep(state, until),
         }
     }
 
@@ -539,18 +530,18 @@ impl<X: Executor> Shared<X> {
         state
     }
 
-    /// Ends the commands whose deadline passed. If there are any they are told, before this thread drives: what is woken by
-    /// that may use the queue.
-    fn expire<'a>(&'a self, mut state: Guard<'a, X>) -> Result<(Guard<'a, X>, Time), Guard<'a, X>> {
+    /// Ends the commands whose deadline passed. If there are any they are told before this thread drives, because what is woken
+    /// by that may use the queue; and everything must be looked at again. Otherwise it gives the time.
+    fn expire<'a>(&'a self, mut state: Guard<'a, X>) -> (Guard<'a, X>, Option<Time>) {
         let now = self.clock.now();
         state.scheduler.expire(now);
         let notices = self.collect(&mut state);
         if notices.is_empty() {
-            return Ok((state, now));
+            return (state, Some(now));
         }
         drop(state);
         self.tell(notices);
-        Err(lock(&self.state))
+        (lock(&self.state), None)
     }
 
     /// Launches a pass.
