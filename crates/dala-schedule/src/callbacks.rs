@@ -36,9 +36,13 @@ pub fn in_callback() -> bool {
 }
 
 impl Callbacks {
-    /// Starts the thread, if it was not started. To be called when a callback is registered.
+    /// Starts the thread, if it was not started. To be called when a callback is registered; if the system gives no thread
+    /// now, it may later.
     pub(crate) fn start(&self) {
-        let mut state = lock(&self.0.state);
+        self.start_in(&mut lock(&self.0.state));
+    }
+
+    fn start_in(&self, state: &mut State) {
         if !state.started {
             let shared = self.0.clone();
             let thread = thread::Builder::new().name("dala-callbacks".to_owned()).spawn(move || serve(&shared));
@@ -46,24 +50,26 @@ impl Callbacks {
         }
     }
 
-    /// Calls back soon, from the callbacks' thread.
+    /// Calls back soon, in the order of the calls, from the callbacks' thread.
     pub(crate) fn call(&self, call: Call) {
         let mut state = lock(&self.0.state);
-        if state.started {
-            state.calls.push_back(call);
-            self.0.changed.notify_one();
-        } else {
-            // The system gives no thread: better here than never.
-            drop(state);
-            let _ = catch_unwind(AssertUnwindSafe(call));
-        }
+        state.calls.push_back(call);
+        self.start_in(&mut state);
+        self.0.changed.notify_one();
     }
 }
 
 impl Drop for Callbacks {
     fn drop(&mut self) {
-        lock(&self.0.state).closed = true;
+        let mut state = lock(&self.0.state);
+        state.closed = true;
+        let left = if state.started { VecDeque::new() } else { std::mem::take(&mut state.calls) };
+        drop(state);
         self.0.changed.notify_one();
+        // There never was a thread: better here than never.
+        for call in left {
+            let _ = catch_unwind(AssertUnwindSafe(call));
+        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! One submitted piece of work, as whoever waits for it sees it.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -168,29 +167,23 @@ impl<E> Cell<E> {
         lock(&self.waiters).granted
     }
 
-    /// Ends the command and answers everyone who waits, but for those to be called back: they are given back. Called once,
-    /// under no lock.
-    pub(crate) fn finish(&self, end: End<E>, now: Time) -> Vec<Callback<E>> {
+    /// Ends the command and wakes the threads that wait. Code of others is not called: tasks to wake and callbacks are given
+    /// back. Called once.
+    pub(crate) fn finish(&self, end: End<E>, now: Time) -> (Vec<Waker>, Vec<Callback<E>>) {
         let state = end.state();
         if self.state() == CommandState::Pending {
             self.times[1].store(now.as_nanos(), Ordering::Relaxed);
         }
         self.times[2].store(now.as_nanos(), Ordering::Relaxed);
         let _ = self.end.set(end);
-        let (wakers, callbacks) = {
-            let mut waiters = lock(&self.waiters);
-            // Under the lock, so that nobody registers after this and is forgotten.
-            self.state.store(state as u8, Ordering::Release);
-            if waiters.sleepers > 0 {
-                self.changed.notify_all();
-            }
-            (std::mem::take(&mut waiters.wakers), std::mem::take(&mut waiters.callbacks))
-        };
-        for waker in wakers.into_iter().flatten() {
-            // One that panics must not keep others from being answered.
-            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+        let mut waiters = lock(&self.waiters);
+        // Under the lock, so that nobody registers after this and is forgotten.
+        self.state.store(state as u8, Ordering::Release);
+        if waiters.sleepers > 0 {
+            self.changed.notify_all();
         }
-        callbacks
+        let wakers = std::mem::take(&mut waiters.wakers).into_iter().flatten().collect();
+        (wakers, std::mem::take(&mut waiters.callbacks))
     }
 
     /// Keeps a callback for the end, or gives it back if the command has ended.

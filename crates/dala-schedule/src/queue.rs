@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
+use std::task::Waker;
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
@@ -172,7 +173,15 @@ struct InFlight<X: Executor> {
 
 type Guard<'a, X> = MutexGuard<'a, State<X>>;
 type Accepted<'a, X> = (Guard<'a, X>, Arc<Cell<<X as Executor>::Error>>);
-type Notices<X> = Vec<(Arc<Cell<<X as Executor>::Error>>, End<<X as Executor>::Error>, Time)>;
+
+/// What is to be done after commands ended.
+#[derive(Default)]
+struct Notices {
+    /// Whether any did.
+    ended: bool,
+    /// The tasks that wait for them: waking them calls code of others, so not under the lock.
+    wakers: Vec<Waker>,
+}
 
 /// What a thread that waits for a command came to.
 enum Turn {
@@ -261,7 +270,8 @@ impl<X: Executor> Queue<X> {
             let result = catch_unwind(AssertUnwindSafe(act))
                 .unwrap_or_else(|payload| Err(self.0.executor.panicked(panic_message(&*payload))));
             let state = lock(&self.0.state);
-            drop(self.0.settle(state, vec![result.map(|result| value = Some(result))], started));
+            let state = self.0.settle(state, vec![result.map(|result| value = Some(result))], started);
+            self.0.leave(state);
         }
         match (cell.end(), value) {
             (Some(End::Completed), Some(value)) => Ok(value),
@@ -348,7 +358,7 @@ impl<X: Executor> Drop for Queue<X> {
         let own = state.is_own_thread();
         drop(state);
         self.0.work.notify_all();
-        self.0.tell(notices);
+        tell(notices);
         // The last handle may be dropped by a waker, on the thread itself.
         if let Some(thread) = thread.filter(|_| !own) {
             let _ = thread.join();
@@ -536,11 +546,11 @@ impl<X: Executor> Shared<X> {
         let now = self.clock.now();
         state.scheduler.expire(now);
         let notices = self.collect(&mut state);
-        if notices.is_empty() {
+        if !notices.ended {
             return (state, Some(now));
         }
         drop(state);
-        self.tell(notices);
+        tell(notices);
         (lock(&self.state), None)
     }
 
@@ -605,12 +615,12 @@ impl<X: Executor> Shared<X> {
         state.scheduler.settle(now, results, busy);
         state.driven = false;
         let notices = self.collect(&mut state);
-        if notices.is_empty() {
+        if notices.wakers.is_empty() {
             return state;
         }
-        // Telling may take a while.
+        // Waking tasks may take a while.
         self.leave(state);
-        self.tell(notices);
+        tell(notices);
         lock(&self.state)
     }
 
@@ -633,11 +643,11 @@ impl<X: Executor> Shared<X> {
     /// Tells of the commands that ended, without holding the lock.
     fn publish<'a>(&'a self, mut state: Guard<'a, X>) -> Guard<'a, X> {
         let notices = self.collect(&mut state);
-        if notices.is_empty() {
+        if notices.wakers.is_empty() {
             return state;
         }
         drop(state);
-        self.tell(notices);
+        tell(notices);
         lock(&self.state)
     }
 
@@ -645,15 +655,6 @@ impl<X: Executor> Shared<X> {
     fn notify_watchers(&self, state: &Guard<'_, X>) {
         if state.watchers > 0 {
             self.settled.notify_all();
-        }
-    }
-
-    /// Answers whoever waits for commands that ended.
-    fn tell(&self, notices: Notices<X>) {
-        for (cell, end, now) in notices {
-            for callback in cell.finish(end, now) {
-                self.call_back(&cell, callback);
-            }
         }
     }
 
@@ -666,14 +667,15 @@ impl<X: Executor> Shared<X> {
         }));
     }
 
-    /// The commands that ended, with whoever is to be told.
-    fn collect(&self, state: &mut Guard<'_, X>) -> Notices<X> {
+    /// Ends commands for whoever waits: threads are woken, and callbacks are queued in the order of the ends.
+    fn collect(&self, state: &mut Guard<'_, X>) -> Notices {
         self.notify_watchers(state);
-        let mut notices = Vec::new();
+        let mut notices = Notices::default();
         let ended = state.scheduler.take_ended();
         if ended.is_empty() {
             return notices;
         }
+        notices.ended = true;
         let now = self.clock.now();
         for ended in ended {
             self.executor.ended(ended.id, &ended.work, &ended.end);
@@ -687,9 +689,21 @@ impl<X: Executor> Shared<X> {
             {
                 state.cells.remove(&forgotten);
             }
-            notices.push((cell, ended.end, now));
+            let (wakers, callbacks) = cell.finish(ended.end, now);
+            notices.wakers.extend(wakers);
+            for callback in callbacks {
+                self.call_back(&cell, callback);
+            }
         }
         notices
+    }
+}
+
+/// Wakes the tasks that wait for commands that ended.
+fn tell(notices: Notices) {
+    for waker in notices.wakers {
+        // One that panics must not keep others from being answered.
+        let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
     }
 }
 
