@@ -420,24 +420,27 @@ fn a_suspended_device_is_not_touched() {
 fn heat_and_power_slow_the_background_down() {
     for device in devices() {
         let (stages, _x) = long_work(&device, Duration::from_millis(60));
-        let took = |lane: Lane| {
-            let start = Instant::now();
+        // The share of the time that a lane keeps the device busy: it does not depend on what else the machine does.
+        let share = |lane: Lane| {
+            let (start, before) = (Instant::now(), device.stats().queue.lanes[lane.index()].busy);
             device.submit(stages.clone(), lane).unwrap().wait(LIMIT).unwrap();
-            start.elapsed()
+            let busy = device.stats().queue.lanes[lane.index()].busy - before;
+            busy.as_secs_f64() / start.elapsed().as_secs_f64()
         };
-        let cool = took(Lane::Background);
+        let cool = share(Lane::Background);
         device.report_thermal(Thermal::Serious);
         assert_eq!(device.stats().queue.governor.duty_percent(Lane::Background), 15);
-        let hot = took(Lane::Background);
-        let urgent = took(Lane::Interactive);
+        let hot = share(Lane::Background);
+        let urgent = share(Lane::Interactive);
         device.report_thermal(Thermal::Nominal);
         device.set_power(Power::Low);
         assert_eq!(device.stats().queue.governor.power, Power::Low);
-        let low = took(Lane::Background);
-        println!("{device:?}: background {cool:?}, hot {hot:?} (interactive {urgent:?}), low power {low:?}");
-        assert!(hot > cool * 3, "{cool:?} became {hot:?}");
-        assert!(low > cool * 2, "{cool:?} became {low:?}");
-        assert!(urgent < hot / 2, "{urgent:?} against {hot:?}");
+        let low = share(Lane::Background);
+        println!("{device:?}: background {cool:.2}, hot {hot:.2} (interactive {urgent:.2}), low power {low:.2}");
+        // The last pass need not rest.
+        assert!(hot < 0.25, "{hot}");
+        assert!(low < 0.45, "{low}");
+        assert!(cool > 0.5 && urgent > 0.5, "{cool}, {urgent}");
     }
 }
 
@@ -504,8 +507,8 @@ fn the_background_does_not_hold_up_the_interactive_lane() {
                 let options = SubmitOptions::new().lane(Lane::Background).when_full(WhenFull::Wait);
                 while !stop.load(Ordering::Relaxed) {
                     let commands: Vec<Command> =
-                        (0..8).map(|_| device.submit(stages.clone(), options).unwrap()).collect();
-                    commands[4].wait(LIMIT).unwrap();
+                        (0..16).map(|_| device.submit(stages.clone(), options).unwrap()).collect();
+                    commands[8].wait(LIMIT).unwrap();
                 }
             });
             std::thread::sleep(Duration::from_millis(30));
@@ -525,6 +528,6 @@ fn the_background_does_not_hold_up_the_interactive_lane() {
             waits[20], waits[39]
         );
         // Behind the whole queue it would be hundreds of milliseconds.
-        assert!(waits[20] < Duration::from_millis(25), "{waits:?}");
+        assert!(waits[20] < Duration::from_millis(100), "{waits:?}");
     }
 }
