@@ -120,13 +120,10 @@ impl Command {
     /// Calls back once, soon after it ended, from a thread of the device's that does nothing else. The callback may use the
     /// device, and may wait; other callbacks come after it. What it holds stays alive until then: a buffer keeps its device.
     pub fn on_complete(&self, callback: impl FnOnce(Result<(), Error>) + Send + 'static) {
-        let id = self.id();
-        self.device.queue.on_end(&self.ticket, move |end| callback(outcome(id, end)));
+        self.on_end_with_times(move |result, _| callback(result));
     }
-}
 
-impl Command {
-    /// As [`on_complete`](Command::on_complete), with when it was submitted, when it started and when it ended.
+    /// The same, with when it was submitted, when it started and when it ended.
     pub(crate) fn on_end_with_times(&self, callback: impl FnOnce(Result<(), Error>, [Time; 3]) + Send + 'static) {
         let ticket = self.ticket.clone();
         self.device.queue.on_end(&self.ticket, move |end| callback(outcome(ticket.id(), end), ticket.times()));

@@ -344,14 +344,7 @@ impl Core {
 
     /// Memory for a buffer.
     pub(crate) fn allocate(&self, bytes: usize) -> Result<Allocation, Error> {
-        match self.pool.allocate(bytes) {
-            // What is cached for other sizes may be enough. A reservation that was refused has nothing to do with that.
-            Err(EngineError::OutOfMemory { .. }) if self.pool.account.has_room(bytes) => {
-                self.tend(|| self.pool.engine.trim())?;
-                Ok(self.pool.allocate(bytes)?)
-            }
-            other => Ok(other?),
-        }
+        self.pool.allocate(bytes, || self.tend(|| self.pool.engine.trim()))
     }
 
     /// Queues work and waits for it.
@@ -367,17 +360,24 @@ impl Core {
         writes: &[&Arc<Slot>],
         act: impl FnOnce() -> Result<T, EngineError>,
     ) -> Result<T, Error> {
-        let mut job = Job::default();
-        job.push(Prepared::ByCaller, reads, writes);
-        let how = Submission { lane: Lane::Interactive, ..Submission::default() };
-        Ok(self.queue.act(job, how, || act().map_err(|error| Arc::new(error.into())))?)
+        self.act(reads, writes, false, act)
     }
 
     /// Does something about the device itself, while nothing else runs; refused while it is suspended.
     fn tend<T>(&self, act: impl FnOnce() -> Result<T, EngineError>) -> Result<T, Error> {
+        self.act(&[], &[], true, act)
+    }
+
+    fn act<T>(
+        &self,
+        reads: &[&Arc<Slot>],
+        writes: &[&Arc<Slot>],
+        refuse_if_suspended: bool,
+        act: impl FnOnce() -> Result<T, EngineError>,
+    ) -> Result<T, Error> {
         let mut job = Job::default();
-        job.push(Prepared::ByCaller, &[], &[]);
-        let how = Submission { lane: Lane::Interactive, refuse_if_suspended: true, ..Submission::default() };
+        job.push(Prepared::ByCaller, reads, writes);
+        let how = Submission { lane: Lane::Interactive, refuse_if_suspended, ..Submission::default() };
         Ok(self.queue.act(job, how, || act().map_err(|error| Arc::new(error.into())))?)
     }
 }

@@ -8,7 +8,6 @@ use dala_spec::Scalar;
 use smallvec::SmallVec;
 
 use crate::buffer::Slot;
-use crate::engine::Memory;
 use crate::plan::Plan;
 use crate::pool::Allocation;
 
@@ -37,12 +36,6 @@ pub(crate) struct Planned {
     pub(crate) output: Arc<Allocation>,
     /// The values of each step.
     pub(crate) params: Vec<Vec<Scalar>>,
-}
-
-impl Planned {
-    pub(crate) fn is_output(&self, memory: &Memory) -> bool {
-        memory.is(&self.output.memory)
-    }
 }
 
 /// Bytes that are uploaded in a microsecond, at worst: what is not measured by kind must be guessed by size.

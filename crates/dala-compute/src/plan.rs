@@ -134,7 +134,7 @@ impl Plan {
         let mut on_host = self.constants.on_host.lock().unwrap_or_else(PoisonError::into_inner);
         let upload = |data: &Data| {
             let bytes = data.to_bytes();
-            let constant = pool.allocate(bytes.len())?;
+            let constant = pool.allocate_driving(bytes.len())?;
             pool.upload(&constant.memory, &bytes)?;
             Ok(constant)
         };
@@ -145,8 +145,8 @@ impl Plan {
 
     /// Whether its constants are still to be brought to the device.
     pub(crate) fn needs_upload(&self) -> bool {
-        let on_host = self.constants.on_host.lock().unwrap_or_else(PoisonError::into_inner);
-        self.constants.on_device.get().is_none() && !on_host.is_empty()
+        let on_host = || self.constants.on_host.lock().unwrap_or_else(PoisonError::into_inner);
+        self.constants.on_device.get().is_none() && !on_host().is_empty()
     }
 
     fn holds_memory(&self) -> bool {

@@ -34,8 +34,29 @@ impl Pool {
         }
     }
 
-    /// Memory with undefined contents.
-    pub(crate) fn allocate(&self, bytes: usize) -> Result<Allocation, EngineError> {
+    /// Memory with undefined contents; if the engine has none left, once more after `trim`, for what is cached for other
+    /// sizes may be enough.
+    pub(crate) fn allocate<E: From<EngineError>>(
+        &self,
+        bytes: usize,
+        trim: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Allocation, E> {
+        match self.try_allocate(bytes) {
+            // A reservation that was refused has nothing to do with what is cached.
+            Err(EngineError::OutOfMemory { .. }) if self.account.has_room(bytes) => {
+                trim()?;
+                Ok(self.try_allocate(bytes)?)
+            }
+            other => Ok(other?),
+        }
+    }
+
+    /// The same, for the thread that drives the device.
+    pub(crate) fn allocate_driving(&self, bytes: usize) -> Result<Allocation, EngineError> {
+        self.allocate(bytes, || self.engine.trim())
+    }
+
+    fn try_allocate(&self, bytes: usize) -> Result<Allocation, EngineError> {
         // Counted before it is asked for, so that two callers cannot both get the last bytes.
         let reservation = self.account.reserve(bytes.max(1).next_multiple_of(STEP) as u64)?;
         let told = |error| match error {

@@ -170,14 +170,14 @@ impl Batch {
         if let Some(copy_plan) = &planned.copy {
             // Elements would be read after they were overwritten: read from a copy.
             let output = &planned.output.memory;
-            let copy = self.allocate(output.capacity as usize)?;
+            let copy = self.pool.allocate_driving(output.capacity as usize)?;
             self.push(at, copy_plan, std::slice::from_ref(output), &copy.memory, &[], &[])?;
-            for input in inputs.iter_mut().filter(|input| planned.is_output(input)) {
+            for input in inputs.iter_mut().filter(|input| input.is(output)) {
                 *input = copy.memory.clone();
             }
             self.held.push(copy);
         }
-        let transients = planned.plan.transients.iter().map(|bytes| self.allocate(*bytes));
+        let transients = planned.plan.transients.iter().map(|bytes| self.pool.allocate_driving(*bytes));
         let transients = transients.collect::<Result<Vec<_>, _>>()?;
         self.push(at, &planned.plan, &inputs, &planned.output.memory, &transients, &planned.params)?;
         self.held.extend(transients);
@@ -198,8 +198,7 @@ impl Batch {
         if plan.needs_upload() {
             self.settle();
         }
-        let pool = self.pool.clone();
-        let constants = plan.constants(&pool)?;
+        let constants = plan.constants(&self.pool)?;
         let memory = |place: &Place| match *place {
             Place::Input(index) => inputs[index].clone(),
             Place::Output => output.clone(),
@@ -222,17 +221,6 @@ impl Batch {
             self.owners.push(at);
         }
         Ok(())
-    }
-
-    /// Memory, if need be after giving back what is cached: this thread drives the device.
-    fn allocate(&self, bytes: usize) -> Result<Allocation, EngineError> {
-        match self.pool.allocate(bytes) {
-            Err(EngineError::OutOfMemory { .. }) => {
-                self.pool.engine.trim()?;
-                self.pool.allocate(bytes)
-            }
-            other => other,
-        }
     }
 
     /// Hands everything so far to the engine.

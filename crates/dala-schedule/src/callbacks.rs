@@ -36,25 +36,16 @@ pub fn in_callback() -> bool {
 }
 
 impl Callbacks {
-    /// Starts the thread, if it was not started. To be called when a callback is registered; if the system gives no thread
-    /// now, it may later.
-    pub(crate) fn start(&self) {
-        self.start_in(&mut lock(&self.0.state));
-    }
-
-    fn start_in(&self, state: &mut State) {
+    /// Calls back soon, in the order of the calls, from the callbacks' thread. If the system gives none now, it may with the
+    /// next call.
+    pub(crate) fn call(&self, call: Call) {
+        let mut state = lock(&self.0.state);
+        state.calls.push_back(call);
         if !state.started {
             let shared = self.0.clone();
             let thread = thread::Builder::new().name("dala-callbacks".to_owned()).spawn(move || serve(&shared));
             state.started = thread.is_ok();
         }
-    }
-
-    /// Calls back soon, in the order of the calls, from the callbacks' thread.
-    pub(crate) fn call(&self, call: Call) {
-        let mut state = lock(&self.0.state);
-        state.calls.push_back(call);
-        self.start_in(&mut state);
         self.0.changed.notify_one();
     }
 }

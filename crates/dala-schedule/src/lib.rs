@@ -13,19 +13,27 @@
 
 mod callbacks;
 mod command;
+mod executor;
 mod governor;
 mod hazards;
 mod lane;
+mod pass;
 mod queue;
 mod scheduler;
+mod stats;
+mod submission;
 mod sync;
 mod time;
 
 pub use callbacks::in_callback;
 pub use command::{CommandId, CommandState, End, Ticket};
+pub use executor::Executor;
 pub use governor::{Governor, Power, Thermal, WhileSuspended};
 pub use hazards::ResourceId;
 pub use lane::Lane;
-pub use queue::{Executor, Queue, QueueOptions, QueueStats, Refusal, Submission, Unfinished, WhenFull};
-pub use scheduler::{Ended, LaneStats, Next, Pass, Piece, Scheduler, Totals, Work};
+pub use pass::{Ended, Next, Pass, Piece, Work};
+pub use queue::{Queue, QueueOptions};
+pub use scheduler::Scheduler;
+pub use stats::{LaneStats, QueueStats, Totals};
+pub use submission::{Refusal, Submission, Unfinished, WhenFull};
 pub use time::{Clock, Time};

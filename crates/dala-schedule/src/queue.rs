@@ -1,9 +1,9 @@
 //! The threads: hand passes to an executor, answer whoever waits.
 //!
 //! One thread at a time drives: it asks the scheduler what to do, does it without holding the lock, and tells the
-//! scheduler how it went. No code of users runs on it: callbacks have a thread of their own. On an idle device that is the thread that waits for a command, so that nothing is handed to another
+//! scheduler how it went. On an idle device that is the thread that waits for a command, so that nothing is handed to another
 //! thread and back. Otherwise it is the queue's own thread, which sleeps while there is nothing to do. Whoever stops driving
-//! while there is work wakes it.
+//! while there is work wakes it. Callbacks have a thread of their own: no code of users runs while this one drives.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,117 +17,18 @@ use crate::callbacks::Callbacks;
 use crate::command::{Callback, Cell};
 use crate::sync::{Condvar, Mutex, MutexGuard, lock, thread};
 use crate::{
-    Clock, CommandId, End, Governor, Lane, LaneStats, Next, Pass, Power, ResourceId, Scheduler, Thermal, Ticket, Time,
-    Totals, WhileSuspended, Work,
+    Clock, CommandId, End, Executor, Governor, Lane, Next, Pass, Power, QueueStats, Refusal, Scheduler, Submission,
+    Thermal, Ticket, Time, Unfinished, WhenFull, WhileSuspended, Work,
 };
 
 /// How many finished commands are remembered by id.
 const REMEMBERED: usize = 65_536;
-
-/// Does the work.
-pub trait Executor: Send + Sync + 'static {
-    /// What commands are made of.
-    type Work: Work + Send + Sync + 'static;
-    /// Why work fails.
-    type Error: Clone + Send + Sync + 'static;
-
-    /// What is known of a pass in flight.
-    type Launched: Send;
-
-    /// How many passes may be in flight: more than one where launching returns before the work is done.
-    fn depth(&self) -> usize;
-    /// Launches the stages of a pass in order, after those of the passes before it.
-    fn launch(&self, pass: &Pass<Self::Work>) -> Self::Launched;
-    /// Waits for the oldest pass in flight, and gives a result for each of its pieces. When it returns, the device is done
-    /// with them.
-    fn finish(&self, pass: &Pass<Self::Work>, launched: Self::Launched) -> Vec<Result<(), Self::Error>>;
-    /// Whether the contents of a resource may be read, as the last command that wrote it left them. Called under the
-    /// queue's lock.
-    fn readable(&self, work: &Self::Work, resource: ResourceId) -> Result<(), Self::Error>;
-    /// A command ended. Called under the queue's lock, once for each, before anyone is told.
-    fn ended(&self, command: CommandId, work: &Self::Work, end: &End<Self::Error>);
-    /// The error for a panic.
-    fn panicked(&self, message: &str) -> Self::Error;
-}
 
 /// How a queue is set up.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueOptions {
     /// Commands that may wait in each lane.
     pub capacity: usize,
-}
-
-/// What to do when a lane is full.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum WhenFull {
-    /// Wait until there is room, at most until the command's deadline.
-    #[default]
-    Wait,
-    /// Refuse the command.
-    Refuse,
-    /// End the oldest command of the lane that has not started, as dropped.
-    DropOldest,
-}
-
-/// How a command is to be queued.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Submission {
-    /// Its lane.
-    pub lane: Lane,
-    /// It must start before so much time has passed.
-    pub start_within: Option<Duration>,
-    /// What to do if the lane is full.
-    pub when_full: WhenFull,
-    /// Refuse it if the device is suspended, also where others wait.
-    pub refuse_if_suspended: bool,
-}
-
-/// Why a command was not accepted.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Refusal<E> {
-    /// The lane is full.
-    Full {
-        /// Which lane.
-        lane: Lane,
-        /// How many commands wait in it.
-        capacity: usize,
-    },
-    /// Its deadline passed while it waited for room.
-    DeadlineExceeded,
-    /// The device is suspended, and commands are to fail.
-    Suspended,
-    /// What it reads may not be read.
-    Unreadable(E),
-    /// The queue was closed.
-    Closed,
-    /// The system gives no thread.
-    NoThread(String),
-}
-
-/// Why a command that was waited for did not complete.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Unfinished<E> {
-    /// It was not accepted.
-    Refused(Refusal<E>),
-    /// It ended in another way.
-    Ended(CommandId, End<E>),
-}
-
-impl<E> From<Refusal<E>> for Unfinished<E> {
-    fn from(refusal: Refusal<E>) -> Unfinished<E> {
-        Unfinished::Refused(refusal)
-    }
-}
-
-/// A queue, now and so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct QueueStats {
-    /// What became of commands.
-    pub totals: Totals,
-    /// Each lane, in the order of [`Lane::ALL`].
-    pub lanes: [LaneStats; 3],
-    /// How hard the device may work.
-    pub governor: Governor,
 }
 
 /// Queued work of one device. Dropping it ends what is pending and waits for what is in flight.
@@ -156,7 +57,6 @@ struct State<X: Executor> {
     /// When the device was last done with a pass.
     settled_at: Time,
     thread: Option<thread::JoinHandle<()>>,
-    thread_id: Option<thread::ThreadId>,
     asleep: bool,
     /// Threads that sleep on `settled`.
     watchers: usize,
@@ -206,7 +106,6 @@ impl<X: Executor> Queue<X> {
                 launched: VecDeque::new(),
                 settled_at: Time::default(),
                 thread: None,
-                thread_id: None,
                 asleep: false,
                 watchers: 0,
                 closed: false,
@@ -219,11 +118,6 @@ impl<X: Executor> Queue<X> {
     /// The time now, on the queue's clock.
     pub fn now(&self) -> Time {
         self.0.clock.now()
-    }
-
-    /// The executor.
-    pub fn executor(&self) -> &X {
-        &self.0.executor
     }
 
     /// Queues a command; the queue's thread executes it.
@@ -295,7 +189,6 @@ impl<X: Executor> Queue<X> {
     /// Calls back once, when a command ends, from a thread that does nothing else; soon, if it has ended. The callback may use
     /// the queue. Others wait for it.
     pub fn on_end(&self, ticket: &Ticket<X::Error>, callback: impl FnOnce(&End<X::Error>) + Send + 'static) {
-        self.0.callbacks.start();
         if let Some(callback) = ticket.0.keep(Box::new(callback)) {
             self.0.call_back(&ticket.0, callback);
         }
@@ -355,12 +248,11 @@ impl<X: Executor> Drop for Queue<X> {
         state.scheduler.close();
         let notices = self.0.collect(&mut state);
         let thread = state.thread.take();
-        let own = state.is_own_thread();
         drop(state);
         self.0.work.notify_all();
         tell(notices);
         // The last handle may be dropped by a waker, on the thread itself.
-        if let Some(thread) = thread.filter(|_| !own) {
+        if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id()) {
             let _ = thread.join();
         }
     }
@@ -369,10 +261,6 @@ impl<X: Executor> Drop for Queue<X> {
 impl<X: Executor> State<X> {
     fn governor(&self) -> Governor {
         self.scheduler.governor()
-    }
-
-    fn is_own_thread(&self) -> bool {
-        self.thread_id == Some(thread::current().id())
     }
 }
 
@@ -515,7 +403,6 @@ impl<X: Executor> Shared<X> {
         if state.thread.is_none() && !state.closed {
             let shared = self.clone();
             let thread = thread::Builder::new().name("dala-queue".to_owned()).spawn(move || shared.serve())?;
-            state.thread_id = Some(thread.thread().id());
             state.thread = Some(thread);
         }
         Ok(())

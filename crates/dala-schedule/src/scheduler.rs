@@ -1,114 +1,22 @@
 //! The rules: what runs next.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
 use crate::hazards::Hazards;
-use crate::{CommandId, End, Governor, Lane, Power, ResourceId, Thermal, Time, WhileSuspended};
+use crate::{
+    CommandId, End, Ended, Governor, Lane, LaneStats, Next, Pass, Piece, Power, ResourceId, Thermal, Time, Totals,
+    WhileSuspended, Work,
+};
 
 /// The most stages in a pass, however short they are.
 const STAGES_IN_FLIGHT: usize = 256;
 
 /// What a stage is expected to take if nobody knows: so long that nothing joins it.
 const UNKNOWN: Duration = Duration::from_secs(3600);
-
-/// What the rules need to know of a command.
-pub trait Work {
-    /// The number of stages. They run in order; between two of them others may run.
-    fn stages(&self) -> usize;
-    /// How long a stage keeps the device busy, if that was measured.
-    fn cost(&self, stage: usize) -> Option<Duration>;
-    /// What it reads before it writes it, each once.
-    fn reads(&self) -> &[ResourceId];
-    /// What it writes, each once.
-    fn writes(&self) -> &[ResourceId];
-    /// Whether the thread that submitted it executes it, when it is its turn. Such a command does not hurry those that it
-    /// waits for: it enters its lane when they are launched.
-    fn needs_caller(&self) -> bool {
-        false
-    }
-}
-
-/// Stages of one command that are launched together.
-#[derive(Debug)]
-pub struct Piece<W> {
-    /// The command.
-    pub command: CommandId,
-    /// Its work.
-    pub work: Arc<W>,
-    /// Which stages.
-    pub stages: Range<usize>,
-}
-
-/// Stages that are launched together, in order, and answered for together.
-#[derive(Debug)]
-pub struct Pass<W> {
-    /// The lane whose turn it is.
-    pub lane: Lane,
-    /// The stages.
-    pub pieces: Vec<Piece<W>>,
-}
-
-/// What to do next.
-#[derive(Debug)]
-pub enum Next<W> {
-    /// Launch this. Passes are [settled](Scheduler::settle) in the order in which they were launched.
-    Run(Arc<Pass<W>>),
-    /// Let the thread that submitted this command execute it, then settle it.
-    Caller(CommandId),
-    /// Wait for the oldest pass in flight, and settle it.
-    Finish,
-    /// Nothing can start, until something changes or it is that late.
-    Idle {
-        /// When to ask again.
-        until: Option<Time>,
-    },
-}
-
-/// A command that ended.
-#[derive(Debug)]
-pub struct Ended<W, E> {
-    /// The command.
-    pub id: CommandId,
-    /// Its work.
-    pub work: Arc<W>,
-    /// How it ended.
-    pub end: End<E>,
-}
-
-/// What became of commands so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Commands that were accepted.
-    pub submitted: u64,
-    /// Commands that completed.
-    pub completed: u64,
-    /// Commands that failed, for whatever reason.
-    pub failed: u64,
-    /// Commands that were cancelled.
-    pub cancelled: u64,
-    /// Of the failed ones: those whose deadline passed before they started.
-    pub deadline_exceeded: u64,
-    /// Of the failed ones: those that made room for newer ones.
-    pub dropped: u64,
-    /// Passes that were executed.
-    pub passes: u64,
-    /// How long passes kept the device busy.
-    pub busy: Duration,
-}
-
-/// One lane, now and so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LaneStats {
-    /// Commands that have not started.
-    pub pending: usize,
-    /// How long its passes kept the device busy.
-    pub busy: Duration,
-}
 
 struct Job<W, E> {
     work: Arc<W>,
@@ -548,9 +456,9 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
                 self.queues[lane.index()].remove(&(job.place, id));
                 self.hazards.launched(id, work.reads(), work.writes());
             }
-            let alone = work.needs_caller();
+            let by_caller = work.needs_caller();
             pieces.push(Piece { command: id, work, stages: first..last });
-            if !whole || alone {
+            if !whole || by_caller {
                 break;
             }
         }
@@ -641,23 +549,6 @@ impl<W, E> Scheduler<W, E> {
             && self.pending.iter().all(BTreeSet::is_empty)
             && self.deadlines.is_empty()
             && self.hazards.is_empty()
-    }
-}
-
-impl Totals {
-    fn count<E>(&mut self, end: &End<E>) {
-        match end {
-            End::Completed => self.completed += 1,
-            End::Cancelled => self.cancelled += 1,
-            other => {
-                self.failed += 1;
-                match other {
-                    End::DeadlineExceeded => self.deadline_exceeded += 1,
-                    End::Dropped => self.dropped += 1,
-                    _ => {}
-                }
-            }
-        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
 
 use super::*;
+use crate::ResourceId;
 
 /// Tries a test once with real threads, or in many interleavings.
 fn check(test: impl Fn() + Send + Sync + 'static) {
