@@ -49,12 +49,6 @@ impl Account {
         self.budget.store(bytes, Ordering::Relaxed);
     }
 
-    /// Whether so many bytes could be reserved now.
-    pub(crate) fn has_room(&self, bytes: usize) -> bool {
-        let fits = self.live().checked_add(bytes as u64).is_some_and(|sum| sum <= self.budget());
-        fits && self.parent.as_ref().is_none_or(|parent| parent.has_room(bytes))
-    }
-
     /// Counts `bytes` until the reservation is dropped.
     pub(crate) fn reserve(self: &Arc<Account>, bytes: u64) -> Result<Reservation, EngineError> {
         let parent = self.parent.as_ref().map(|parent| parent.reserve(bytes)).transpose()?;

@@ -2,20 +2,19 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use dala_schedule::{CommandId, ResourceId};
 use dala_spec::{DType, Data, Element, Shape, TensorType};
-use smallvec::SmallVec;
 
 use crate::device::Core;
-use crate::job::{Job, Planned, Prepared};
+use crate::job::Job;
 use crate::pool::Allocation;
 use crate::{Device, Error};
 
 /// Which buffer: unique in a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct BufferId(u64);
+pub struct BufferId(pub u64);
 
 impl fmt::Display for BufferId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -28,10 +27,16 @@ impl fmt::Display for BufferId {
 #[derive(Clone)]
 pub struct Buffer(Arc<Inner>);
 
-struct Inner {
+pub(crate) struct Inner {
     device: Arc<Core>,
     ty: TensorType,
     slot: Arc<Slot>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.device.buffers().remove(&self.slot.id);
+    }
 }
 
 /// What a buffer shares with the commands that use it. They do not keep its device alive.
@@ -101,7 +106,7 @@ impl Buffer {
         if bytes.len() != expected {
             return Err(Error::SizeMismatch { expected, actual: bytes.len() });
         }
-        let buffer = Buffer::uninitialised(device, ty)?;
+        let buffer = Buffer::of_type(device, ty)?;
         buffer.write_bytes(bytes)?;
         Ok(buffer)
     }
@@ -112,28 +117,55 @@ impl Buffer {
     ///
     /// There is no memory, or the device fails.
     pub fn zeros(device: &Device, dtype: DType, shape: impl Into<Shape>) -> Result<Buffer, Error> {
-        let buffer = Buffer::uninitialised(device, TensorType::new(dtype, shape))?;
-        let words = buffer.size_bytes().div_ceil(4);
-        if words > 0 {
+        let buffer = Buffer::of_type(device, TensorType::new(dtype, shape))?;
+        if !buffer.is_empty() {
             let core = &buffer.0.device;
-            let plan = core.plans.zeros(core.facts(), words)?;
-            let output = buffer.memory()?;
-            let planned = Planned { plan, copy: None, inputs: SmallVec::new(), output, params: Vec::new() };
             let mut job = Job::default();
-            job.push(Prepared::Launch(planned), &[], &[buffer.slot()]);
+            core.prepare_zeros(&mut job, &buffer)?;
             core.run_job(job)?;
         }
         Ok(buffer)
     }
 
-    /// A buffer with undefined contents, to be written before anyone sees it.
-    fn uninitialised(device: &Device, ty: TensorType) -> Result<Buffer, Error> {
+    /// A buffer that nothing was written to: reading it is an error until something is. Nothing waits for the device,
+    /// whose memory is taken by the first command that writes it.
+    ///
+    /// ```
+    /// # use dala_compute::{Buffer, DType, Device, Stage};
+    /// # fn main() -> Result<(), dala_compute::Error> {
+    /// # let device = Device::open("cpu")?;
+    /// let buffer = Buffer::reserve(&device, DType::U8, [3])?;
+    /// assert_eq!(buffer.read::<u8>().unwrap_err().code(), "poisoned");
+    /// device.submit(Stage::write_buffer(&buffer, vec![1, 2, 3]), ())?;
+    /// assert_eq!(buffer.read::<u8>()?, [1, 2, 3]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// There is no memory, or the device takes no buffers of this size.
+    pub fn reserve(device: &Device, dtype: DType, shape: impl Into<Shape>) -> Result<Buffer, Error> {
+        Buffer::of_type(device, TensorType::new(dtype, shape))
+    }
+
+    fn of_type(device: &Device, ty: TensorType) -> Result<Buffer, Error> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let core = device.core();
         let memory = Arc::new(core.allocate(size_bytes(&ty)?)?);
-        let state = Mutex::new(State { memory: Some(memory), writer: CommandId(0), poison: None });
-        let slot = Arc::new(Slot { id: BufferId(NEXT.fetch_add(1, Ordering::Relaxed)), state });
-        Ok(Buffer(Arc::new(Inner { device: core.clone(), ty, slot })))
+        let id = BufferId(NEXT.fetch_add(1, Ordering::Relaxed));
+        // Nothing is nothing, whoever wrote it.
+        let poison = (!ty.shape.is_empty()).then(|| Arc::new(Error::Unwritten { buffer: id }));
+        let state = Mutex::new(State { memory: Some(memory), writer: CommandId(0), poison });
+        let inner = Arc::new(Inner { device: core.clone(), ty, slot: Arc::new(Slot { id, state }) });
+        core.buffers().insert(id, Arc::downgrade(&inner));
+        Ok(Buffer(inner))
+    }
+
+    /// A buffer that somebody still holds.
+    pub(crate) fn find(core: &Core, id: BufferId) -> Result<Buffer, Error> {
+        let found = core.buffers().get(&id).and_then(Weak::upgrade);
+        found.map(Buffer).ok_or(Error::UnknownBuffer { buffer: id })
     }
 
     /// Which buffer this is.
@@ -211,7 +243,7 @@ impl Buffer {
         self.check_size(into.len())?;
         let memory = self.memory()?;
         let core = &self.0.device;
-        let read = || if into.is_empty() { Ok(()) } else { core.pool.download(&memory.memory, into) };
+        let read = || if into.is_empty() { Ok(()) } else { core.pool.download(&memory, into) };
         core.access(&[self.slot()], &[], read).map_err(|error| match error {
             // Whether that came before or after this was called, it is the same to the caller.
             Error::DependencyFailed { cause, .. } => Error::Poisoned { buffer: self.id(), cause },
@@ -238,7 +270,7 @@ impl Buffer {
         self.check_size(bytes.len())?;
         let memory = self.memory()?;
         let core = &self.0.device;
-        let write = || if bytes.is_empty() { Ok(()) } else { core.pool.upload(&memory.memory, bytes) };
+        let write = || if bytes.is_empty() { Ok(()) } else { core.pool.upload(&memory, bytes) };
         core.access(&[], &[self.slot()], write)
     }
 

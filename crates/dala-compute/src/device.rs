@@ -2,20 +2,21 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, Weak};
 
 use dala_kernels::{Kernel, Registry};
 use dala_schedule::{CommandId, Lane, Power, Queue, QueueOptions, QueueStats, Submission, Thermal, WhileSuspended};
 use dala_spec::{DType, DeviceFacts, Params, Support};
+use rustc_hash::FxHashMap;
 
 use crate::account::{Account, MemoryStats, system_memory};
-use crate::buffer::Slot;
+use crate::buffer::{Inner, Slot};
 use crate::engine::{Adapter, CubeEngine, Engine, EngineError, open_adapter};
 use crate::job::{Job, Prepared};
 use crate::plan::Plans;
 use crate::pool::{Allocation, Pool};
 use crate::runner::Runner;
-use crate::{Backend, Buffer, Command, Definition, DeviceInfo, DeviceKind, Error, Stage, SubmitOptions};
+use crate::{Backend, Buffer, BufferId, Command, Definition, DeviceInfo, DeviceKind, Error, Stage, SubmitOptions};
 
 /// One adapter through one engine back end, with kernels, memory and counters of its own. Cheap to clone.
 #[derive(Clone)]
@@ -82,6 +83,8 @@ pub(crate) struct Core {
     pub(crate) pool: Arc<Pool>,
     pub(crate) plans: Plans,
     registry: RwLock<Registry>,
+    /// Buffers that somebody holds, so that they can be found by id.
+    buffers: Mutex<FxHashMap<BufferId, Weak<Inner>>>,
     memory_pressures: AtomicU64,
 }
 
@@ -144,6 +147,7 @@ impl Device {
             pool,
             plans: Plans::new(),
             registry: RwLock::new(Registry::built_in()),
+            buffers: Mutex::default(),
             memory_pressures: AtomicU64::new(0),
         }))
     }
@@ -241,6 +245,25 @@ impl Device {
     pub fn command(&self, id: CommandId) -> Result<Command, Error> {
         let ticket = self.0.queue.find(id).ok_or(Error::UnknownCommand { command: id })?;
         Ok(Command::new(ticket, self.0.clone()))
+    }
+
+    /// A buffer of this device by its id, as long as somebody holds it.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub fn buffer(&self, id: BufferId) -> Result<Buffer, Error> {
+        Buffer::find(&self.0, id)
+    }
+
+    /// The number of buffers that somebody holds, freed ones among them.
+    pub fn buffer_count(&self) -> usize {
+        self.0.buffers().len()
+    }
+
+    /// What is wrong with stages, all of it: an empty list if [`submit`](Device::submit) would take them.
+    pub fn check(&self, stages: &[Stage]) -> Vec<Error> {
+        self.0.problems(stages)
     }
 
     /// Stops using the device, as an app must that goes into the background. When this returns, nothing is in flight.
@@ -342,9 +365,17 @@ impl Core {
         self.registry.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Memory for a buffer.
+    pub(crate) fn buffers(&self) -> MutexGuard<'_, FxHashMap<BufferId, Weak<Inner>>> {
+        self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Memory for a buffer; nothing waits for the device.
     pub(crate) fn allocate(&self, bytes: usize) -> Result<Allocation, Error> {
-        self.pool.allocate(bytes, || self.tend(|| self.pool.engine.trim()))
+        let (bytes, max) = (bytes as u64, self.info.limits.max_buffer_bytes);
+        if bytes > max {
+            return Err(EngineError::BufferTooLarge { bytes, max }.into());
+        }
+        Ok(self.pool.reserve(bytes as usize)?)
     }
 
     /// Queues work and waits for it.

@@ -56,6 +56,24 @@ pub enum Error {
         /// The first failure.
         cause: Arc<Error>,
     },
+    /// Nothing was written to the buffer yet.
+    #[error("nothing was written to buffer {buffer} yet")]
+    Unwritten {
+        /// The buffer.
+        buffer: BufferId,
+    },
+    /// Nobody holds a buffer of this id on this device.
+    #[error("there is no buffer {buffer}")]
+    UnknownBuffer {
+        /// The id.
+        buffer: BufferId,
+    },
+    /// A text that is no command.
+    #[error("this is no command: {reason}")]
+    InvalidCommand {
+        /// What is wrong with it.
+        reason: String,
+    },
     /// Data of the wrong length.
     #[error("{actual} bytes of data for a buffer of {expected} bytes")]
     SizeMismatch {
@@ -159,6 +177,9 @@ impl Error {
             Error::Freed { .. } => "freed",
             Error::ForeignBuffer { .. } => "foreign_buffer",
             Error::Poisoned { .. } => "poisoned",
+            Error::Unwritten { .. } => "unwritten",
+            Error::UnknownBuffer { .. } => "unknown_buffer",
+            Error::InvalidCommand { .. } => "invalid_command",
             Error::SizeMismatch { .. } => "size_mismatch",
             Error::ElementMismatch { .. } => "dtype_mismatch",
             Error::InStage { cause, .. } => cause.code(),

@@ -8,6 +8,7 @@ use dala_spec::Scalar;
 use smallvec::SmallVec;
 
 use crate::buffer::Slot;
+use crate::host::{HostData, Readback};
 use crate::plan::Plan;
 use crate::pool::Allocation;
 
@@ -16,7 +17,9 @@ pub(crate) enum Prepared {
     /// A plan over buffers.
     Launch(Planned),
     /// Data for a buffer.
-    Upload { to: Arc<Allocation>, data: Arc<[u8]> },
+    Upload { to: Arc<Allocation>, data: HostData },
+    /// A buffer's data, for the host.
+    Download { from: Arc<Allocation>, bytes: usize, into: Readback },
     /// What the thread that submitted it does itself.
     ByCaller,
     /// No work: a barrier, or an output without elements.
@@ -38,16 +41,21 @@ pub(crate) struct Planned {
     pub(crate) params: Vec<Vec<Scalar>>,
 }
 
-/// Bytes that are uploaded in a microsecond, at worst: what is not measured by kind must be guessed by size.
-const UPLOADED_PER_MICROSECOND: usize = 1000;
+/// Bytes that are copied to or from the device in a microsecond, at worst: what is not measured by kind must be guessed by
+/// size.
+const COPIED_PER_MICROSECOND: usize = 1000;
+
+/// How long such a copy takes, at worst.
+fn copy_time(bytes: usize) -> Duration {
+    Duration::from_micros((20 + bytes / COPIED_PER_MICROSECOND) as u64)
+}
 
 impl Prepared {
     fn cost(&self) -> Option<Duration> {
         match self {
             Prepared::Launch(planned) => planned.plan.cost(),
-            Prepared::Upload { data, .. } => {
-                Some(Duration::from_micros((20 + data.len() / UPLOADED_PER_MICROSECOND) as u64))
-            }
+            Prepared::Upload { data, .. } => Some(copy_time(data.len())),
+            Prepared::Download { bytes, .. } => Some(copy_time(*bytes)),
             Prepared::Nothing => Some(Duration::ZERO),
             Prepared::ByCaller => None,
             #[cfg(test)]

@@ -44,7 +44,9 @@ mod engine;
 mod error;
 #[cfg(test)]
 mod faults;
+mod host;
 mod job;
+mod json;
 mod plan;
 mod pool;
 mod runner;
@@ -58,13 +60,14 @@ pub use dala_schedule::{
     CommandId, CommandState, Governor, Lane, LaneStats, Power, QueueStats, Thermal, Totals, WhenFull, WhileSuspended,
 };
 pub use dala_spec::{
-    DType, Data, Element, ParamKind, ParamSpec, ParamValue, Params, Scalar, Shape, SpecError, Support, TensorType,
-    param,
+    DType, Data, Element, KernelSpec, ParamKind, ParamSpec, ParamValue, Params, Scalar, Shape, SpecError, Support,
+    TensorType, param,
 };
 pub use definition::Definition;
 pub use device::{Device, DeviceOptions, Stats};
 pub use engine::{Backend, DeviceInfo, DeviceKind, EngineError, Limits};
 pub use error::Error;
+pub use host::{HostData, Readback};
 pub use stage::Stage;
 pub use stream::{FramePolicy, Pushed, Stream, StreamOptions, StreamStats, Times};
 

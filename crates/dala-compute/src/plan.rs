@@ -134,8 +134,8 @@ impl Plan {
         let mut on_host = self.constants.on_host.lock().unwrap_or_else(PoisonError::into_inner);
         let upload = |data: &Data| {
             let bytes = data.to_bytes();
-            let constant = pool.allocate_driving(bytes.len())?;
-            pool.upload(&constant.memory, &bytes)?;
+            let constant = pool.allocate(bytes.len())?;
+            pool.upload(&constant, &bytes)?;
             Ok(constant)
         };
         let constants = on_host.iter().map(upload).collect::<Result<_, EngineError>>()?;

@@ -1,7 +1,7 @@
 //! Where a device's memory comes from, and how data gets in and out of it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::account::{Account, Reservation};
 use crate::engine::{Engine, EngineError, Memory, caught};
@@ -15,9 +15,11 @@ pub(crate) struct Pool {
     reserved: AtomicU64,
 }
 
-/// Memory that counts against its device's budget.
+/// Memory that counts against its device's budget, from the engine as soon as it is first used. Asking the engine may wait
+/// for the device, so only the thread that drives it does.
 pub(crate) struct Allocation {
-    pub(crate) memory: Memory,
+    bytes: usize,
+    memory: OnceLock<Memory>,
     _reservation: Reservation,
 }
 
@@ -34,39 +36,41 @@ impl Pool {
         }
     }
 
-    /// Memory with undefined contents; if the engine has none left, once more after `trim`, for what is cached for other
-    /// sizes may be enough.
-    pub(crate) fn allocate<E: From<EngineError>>(
-        &self,
-        bytes: usize,
-        trim: impl FnOnce() -> Result<(), E>,
-    ) -> Result<Allocation, E> {
-        match self.try_allocate(bytes) {
-            // A reservation that was refused has nothing to do with what is cached.
-            Err(EngineError::OutOfMemory { .. }) if self.account.has_room(bytes) => {
-                trim()?;
-                Ok(self.try_allocate(bytes)?)
-            }
-            other => Ok(other?),
-        }
-    }
-
-    /// The same, for the thread that drives the device.
-    pub(crate) fn allocate_driving(&self, bytes: usize) -> Result<Allocation, EngineError> {
-        self.allocate(bytes, || self.engine.trim())
-    }
-
-    fn try_allocate(&self, bytes: usize) -> Result<Allocation, EngineError> {
+    /// The right to so many bytes; nothing waits for the device.
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<Allocation, EngineError> {
         // Counted before it is asked for, so that two callers cannot both get the last bytes.
         let reservation = self.account.reserve(bytes.max(1).next_multiple_of(STEP) as u64)?;
-        let told = |error| match error {
+        Ok(Allocation { bytes, memory: OnceLock::new(), _reservation: reservation })
+    }
+
+    /// The memory of an allocation, with undefined contents if this is its first use. If the engine has none left, once more
+    /// without what it keeps for other sizes. For the thread that drives the device.
+    pub(crate) fn memory<'a>(&self, allocation: &'a Allocation) -> Result<&'a Memory, EngineError> {
+        if let Some(memory) = allocation.memory.get() {
+            return Ok(memory);
+        }
+        let allocate = || caught(|| self.engine.allocate(allocation.bytes as u64))?;
+        let memory = allocate().or_else(|error| match error {
+            EngineError::OutOfMemory { .. } => {
+                self.engine.trim()?;
+                allocate()
+            }
+            other => Err(other),
+        });
+        let memory = memory.map_err(|error| match error {
             EngineError::OutOfMemory { wanted, .. } => {
                 EngineError::OutOfMemory { wanted, budget: self.account.budget(), live: self.account.live() }
             }
             other => other,
-        };
-        let memory = caught(|| self.engine.allocate(bytes as u64))?.map_err(told)?;
-        Ok(Allocation { memory, _reservation: reservation })
+        })?;
+        Ok(allocation.memory.get_or_init(|| memory))
+    }
+
+    /// Memory with undefined contents, at once.
+    pub(crate) fn allocate(&self, bytes: usize) -> Result<Allocation, EngineError> {
+        let allocation = self.reserve(bytes)?;
+        self.memory(&allocation)?;
+        Ok(allocation)
     }
 
     /// Bytes that the engine holds, used or not. Asked by the thread that drives the device.
@@ -81,14 +85,14 @@ impl Pool {
         self.reserved.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn upload(&self, memory: &Memory, data: &[u8]) -> Result<(), EngineError> {
+    pub(crate) fn upload(&self, to: &Allocation, data: &[u8]) -> Result<(), EngineError> {
         self.uploaded.fetch_add(data.len() as u64, Ordering::Relaxed);
-        self.engine.upload(memory, data)
+        self.engine.upload(self.memory(to)?, data)
     }
 
-    pub(crate) fn download(&self, memory: &Memory, into: &mut [u8]) -> Result<(), EngineError> {
+    pub(crate) fn download(&self, from: &Allocation, into: &mut [u8]) -> Result<(), EngineError> {
         self.downloaded.fetch_add(into.len() as u64, Ordering::Relaxed);
-        self.engine.download(memory, into)
+        self.engine.download(self.memory(from)?, into)
     }
 
     /// Bytes copied to the device.

@@ -151,37 +151,52 @@ impl Batch {
             Prepared::Launch(planned) => self.add_plan(at, planned),
             Prepared::Upload { to, data } => {
                 self.settle();
-                self.pool.upload(&to.memory, data)
+                self.pool.upload(to, data.as_ref())
+            }
+            Prepared::Download { from, bytes, into } => {
+                self.settle();
+                if self.failures[at.0].is_some() {
+                    // What there is to read is not what was to be written, and the piece has failed anyway.
+                    return Ok(());
+                }
+                let mut data = vec![0; *bytes];
+                self.pool.download(from, &mut data)?;
+                into.put(data);
+                Ok(())
             }
             Prepared::Nothing => Ok(()),
             Prepared::ByCaller => Err(EngineError::internal("a stage without its caller")),
             #[cfg(test)]
             Prepared::Faulty { output, fault } => {
                 self.settle();
-                self.outputs.push(output.memory.clone());
+                let output = self.pool.memory(output)?;
+                self.outputs.push(output.clone());
                 self.writers.push(at);
-                self.pool.engine.launch_faulty(&output.memory, *fault)
+                self.pool.engine.launch_faulty(output, *fault)
             }
         }
     }
 
     fn add_plan(&mut self, at: At, planned: &Planned) -> Result<(), EngineError> {
-        let mut inputs: SmallVec<[Memory; 4]> = planned.inputs.iter().map(|input| input.memory.clone()).collect();
+        let pool = self.pool.clone();
+        let memory = |allocation: &Allocation| pool.memory(allocation).cloned();
+        let mut inputs = planned.inputs.iter().map(|input| memory(input)).collect::<Result<SmallVec<[_; 4]>, _>>()?;
+        let output = memory(&planned.output)?;
         if let Some(copy_plan) = &planned.copy {
             // Elements would be read after they were overwritten: read from a copy.
-            let output = &planned.output.memory;
-            let copy = self.pool.allocate_driving(output.capacity as usize)?;
-            self.push(at, copy_plan, std::slice::from_ref(output), &copy.memory, &[], &[])?;
-            for input in inputs.iter_mut().filter(|input| input.is(output)) {
-                *input = copy.memory.clone();
+            let copy = pool.allocate(output.capacity as usize)?;
+            let copied = memory(&copy)?;
+            self.push(at, copy_plan, std::slice::from_ref(&output), &copied, &[], &[])?;
+            for input in inputs.iter_mut().filter(|input| input.is(&output)) {
+                *input = copied.clone();
             }
             self.held.push(copy);
         }
-        let transients = planned.plan.transients.iter().map(|bytes| self.pool.allocate_driving(*bytes));
+        let transients = planned.plan.transients.iter().map(|bytes| pool.allocate(*bytes));
         let transients = transients.collect::<Result<Vec<_>, _>>()?;
-        self.push(at, &planned.plan, &inputs, &planned.output.memory, &transients, &planned.params)?;
+        self.push(at, &planned.plan, &inputs, &output, &transients, &planned.params)?;
         self.held.extend(transients);
-        self.outputs.push(planned.output.memory.clone());
+        self.outputs.push(output);
         self.writers.push(at);
         Ok(())
     }
@@ -200,14 +215,14 @@ impl Batch {
         }
         let constants = plan.constants(&self.pool)?;
         let memory = |place: &Place| match *place {
-            Place::Input(index) => inputs[index].clone(),
-            Place::Output => output.clone(),
-            Place::Transient(index) => transients[index].memory.clone(),
-            Place::Constant(index) => constants[index].memory.clone(),
+            Place::Input(index) => Ok(inputs[index].clone()),
+            Place::Output => Ok(output.clone()),
+            Place::Transient(index) => self.pool.memory(&transients[index]).cloned(),
+            Place::Constant(index) => self.pool.memory(&constants[index]).cloned(),
         };
         for (index, step) in plan.steps.iter().enumerate() {
-            let reads: SmallVec<[Memory; 4]> = step.reads.iter().map(memory).collect();
-            let outputs: SmallVec<[Memory; 2]> = step.writes.iter().map(memory).collect();
+            let reads = step.reads.iter().map(memory).collect::<Result<SmallVec<[_; 4]>, EngineError>>()?;
+            let outputs = step.writes.iter().map(memory).collect::<Result<SmallVec<[_; 2]>, EngineError>>()?;
             let alias = |output: &Memory| reads.iter().position(|read| read.is(output));
             let aliases = outputs.iter().map(alias).collect();
             self.launches.push(Launch {
@@ -244,7 +259,7 @@ impl Batch {
         }
     }
 
-    /// Waits for everything so far. Uploads synchronise by themselves, and would take the failures of others for theirs.
+    /// Waits for everything so far. Copies synchronise by themselves, and would take the failures of others for theirs.
     fn settle(&mut self) {
         self.launch();
         self.synchronise();
@@ -272,8 +287,8 @@ fn expected(pass: &Pass<Job>) -> Vec<Option<Duration>> {
 /// Learns from a pass: each stage took its share of the time.
 fn learn(pass: &Pass<Job>, expected: &[Option<Duration>], elapsed: Duration, overlapped: bool) {
     let stages = pass.pieces.iter().flat_map(|piece| piece.work.stages[piece.stages.clone()].iter());
-    if stages.clone().any(|stage| matches!(stage, Prepared::Upload { .. })) {
-        // Nobody knows what of the time was the upload's.
+    if stages.clone().any(|stage| matches!(stage, Prepared::Upload { .. } | Prepared::Download { .. })) {
+        // Nobody knows what of the time was the copy's.
         return;
     }
     let sum: Duration = expected.iter().flatten().sum();

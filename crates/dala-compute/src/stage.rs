@@ -8,7 +8,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::device::Core;
 use crate::job::{Job, Planned, Prepared};
-use crate::{Buffer, Error};
+use crate::{Buffer, Error, HostData, Readback};
 
 /// One step of work. A list of them is submitted as one [`Command`](crate::Command) and executed in order.
 #[derive(Clone, Debug)]
@@ -37,7 +37,19 @@ pub enum Stage {
         /// The buffer.
         to: Buffer,
         /// Its new elements, little-endian.
-        data: Arc<[u8]>,
+        data: HostData,
+    },
+    /// Replaces the elements of a buffer by zeros.
+    ClearBuffer {
+        /// The buffer.
+        to: Buffer,
+    },
+    /// Reads the elements of a buffer, as they are after the stages before it.
+    ReadBuffer {
+        /// The buffer.
+        from: Buffer,
+        /// Where to find them once the command has completed.
+        into: Readback,
     },
     /// Everything before it in the command comes before everything after it, also where nothing depends on anything.
     Barrier,
@@ -64,9 +76,19 @@ impl Stage {
         Stage::CopyBuffer { from: from.clone(), to: to.clone() }
     }
 
-    /// Replaces the elements of a buffer by little-endian bytes.
-    pub fn write_buffer(to: &Buffer, data: impl Into<Arc<[u8]>>) -> Stage {
+    /// Replaces the elements of a buffer by little-endian bytes. They are not copied before it is their turn.
+    pub fn write_buffer(to: &Buffer, data: impl Into<HostData>) -> Stage {
         Stage::WriteBuffer { to: to.clone(), data: data.into() }
+    }
+
+    /// Replaces the elements of a buffer by zeros.
+    pub fn clear_buffer(to: &Buffer) -> Stage {
+        Stage::ClearBuffer { to: to.clone() }
+    }
+
+    /// Reads the elements of a buffer into `into`.
+    pub fn read_buffer(from: &Buffer, into: &Readback) -> Stage {
+        Stage::ReadBuffer { from: from.clone(), into: into.clone() }
     }
 
     /// Orders everything before it in the command before everything after it.
@@ -92,6 +114,18 @@ impl Core {
         Ok(job)
     }
 
+    /// Everything that is wrong with stages.
+    pub(crate) fn problems(self: &Arc<Core>, stages: &[Stage]) -> Vec<Error> {
+        let mut job = Job::default();
+        let mut problems = Vec::new();
+        for (index, stage) in stages.iter().enumerate() {
+            if let Err(error) = self.prepare_stage(&mut job, stage) {
+                problems.push(error.in_stage(index, stages.len()));
+            }
+        }
+        problems
+    }
+
     fn prepare_stage(self: &Arc<Core>, job: &mut Job, stage: &Stage) -> Result<(), Error> {
         match stage {
             Stage::RunKernel { kernel, inputs, output, params } => {
@@ -105,6 +139,19 @@ impl Core {
                 let target = to.memory()?;
                 let upload = Prepared::Upload { to: target, data: data.clone() };
                 job.push(if data.is_empty() { Prepared::Nothing } else { upload }, &[], &[to.slot()]);
+                Ok(())
+            }
+            Stage::ClearBuffer { to } => self.prepare_zeros(job, to),
+            Stage::ReadBuffer { from, into } => {
+                from.check_device(self)?;
+                let (source, bytes) = (from.memory()?, from.size_bytes());
+                if bytes == 0 {
+                    into.put(Vec::new());
+                    job.push(Prepared::Nothing, &[from.slot()], &[]);
+                } else {
+                    let download = Prepared::Download { from: source, bytes, into: into.clone() };
+                    job.push(download, &[from.slot()], &[]);
+                }
                 Ok(())
             }
             Stage::Barrier => {
@@ -144,14 +191,28 @@ impl Core {
             job.push(Prepared::Nothing, &reads, &[output.slot()]);
             return Ok(());
         }
-        let reads_output = sources.iter().any(|source| source.memory.is(&target.memory));
+        let reads_output = sources.iter().any(|source| Arc::ptr_eq(source, &target));
         let copy = if reads_output && !plan.works_in_place() {
-            Some(self.plans.copy(self.facts(), target.memory.capacity as usize / 4)?)
+            Some(self.plans.copy(self.facts(), output.size_bytes().div_ceil(4))?)
         } else {
             None
         };
         let planned = Planned { plan, copy, inputs: sources, output: target, params };
         job.push(Prepared::Launch(planned), &reads, &[output.slot()]);
+        Ok(())
+    }
+
+    pub(crate) fn prepare_zeros(self: &Arc<Core>, job: &mut Job, to: &Buffer) -> Result<(), Error> {
+        to.check_device(self)?;
+        let output = to.memory()?;
+        let stage = match to.size_bytes().div_ceil(4) {
+            0 => Prepared::Nothing,
+            words => {
+                let plan = self.plans.zeros(self.facts(), words)?;
+                Prepared::Launch(Planned { plan, copy: None, inputs: SmallVec::new(), output, params: Vec::new() })
+            }
+        };
+        job.push(stage, &[], &[to.slot()]);
         Ok(())
     }
 

@@ -323,6 +323,11 @@ impl<F: Send + 'static> Stream<F> {
         Ok(())
     }
 
+    /// Frames on the device's queue now.
+    pub fn in_flight(&self) -> usize {
+        self.0.state().in_flight
+    }
+
     /// The stream, now and so far.
     pub fn stats(&self) -> StreamStats {
         let state = self.0.state();

@@ -1,0 +1,80 @@
+//! Commands as text, in which buffers are named by their ids.
+
+use serde::Deserialize;
+
+use crate::{Buffer, BufferId, Device, Error, ParamValue, Params, Stage};
+
+/// A stage as it is written. Fields that its operation does not have are mistakes.
+#[derive(Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
+enum StageText {
+    RunKernel {
+        kernel: String,
+        inputs: Vec<u64>,
+        output: u64,
+        #[serde(default)]
+        params: std::collections::BTreeMap<String, ParamValue>,
+    },
+    CopyBuffer {
+        inputs: [u64; 1],
+        output: u64,
+    },
+    Barrier {},
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum CommandText {
+    List(Vec<serde_json::Value>),
+    One(serde_json::Value),
+}
+
+impl Device {
+    /// The stages of a command that is written as JSON: one stage, or a list of them. Buffers are named by their ids.
+    ///
+    /// ```
+    /// # use dala_compute::{Buffer, Device};
+    /// # fn main() -> Result<(), dala_compute::Error> {
+    /// # let device = Device::open("cpu")?;
+    /// let x = Buffer::from_slice(&device, &[1.0f32, -2.0], [2])?;
+    /// let id = x.id().0;
+    /// let text = format!(r#"{{"op": "run_kernel", "kernel": "relu", "inputs": [{id}], "output": {id}}}"#);
+    /// device.submit(device.parse_command(&text)?, ())?.wait(None)?;
+    /// assert_eq!(x.read::<f32>()?, [1.0, 0.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The text is no command, or nobody holds a buffer of an id in it.
+    pub fn parse_command(&self, json: &str) -> Result<Vec<Stage>, Error> {
+        let invalid = |error: serde_json::Error| Error::InvalidCommand { reason: error.to_string() };
+        let stages = match serde_json::from_str(json).map_err(invalid)? {
+            CommandText::List(stages) => stages,
+            CommandText::One(stage) => vec![stage],
+        };
+        let count = stages.len();
+        let parse = |(index, stage): (usize, serde_json::Value)| {
+            let stage = serde_json::from_value(stage).map_err(invalid).and_then(|stage| self.stage_of(stage));
+            stage.map_err(|error| error.in_stage(index, count))
+        };
+        stages.into_iter().enumerate().map(parse).collect()
+    }
+
+    fn stage_of(&self, text: StageText) -> Result<Stage, Error> {
+        let buffer = |id: u64| self.buffer(BufferId(id));
+        Ok(match text {
+            StageText::RunKernel { kernel, inputs, output, params } => Stage::RunKernel {
+                kernel,
+                inputs: inputs.into_iter().map(buffer).collect::<Result<Vec<Buffer>, _>>()?,
+                output: buffer(output)?,
+                params: params.into_iter().fold(Params::new(), |params, (name, value)| params.with(name, value)),
+            },
+            StageText::CopyBuffer { inputs: [from], output } => {
+                Stage::CopyBuffer { from: buffer(from)?, to: buffer(output)? }
+            }
+            StageText::Barrier {} => Stage::Barrier,
+        })
+    }
+}

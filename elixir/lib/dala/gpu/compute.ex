@@ -1,0 +1,753 @@
+defmodule Dala.Gpu.Compute do
+  @moduledoc """
+  GPU compute: typed buffers, named kernels, commands, pipelines.
+
+      iex> alias Dala.Gpu.Compute
+      iex> a = Compute.buffer([1.0, 2.0, 3.0], {3}, :f32)
+      iex> b = Compute.buffer([4.0, 5.0, 6.0], {3}, :f32)
+      iex> c = Compute.buffer_zeros({3}, :f32)
+      iex> Compute.run_kernel(:elementwise_add, [a, b], c, %{})
+      :ok
+      iex> Compute.read_list(c)
+      [5.0, 7.0, 9.0]
+
+  Everything happens on one device, which is opened when it is first needed: see `Dala.Gpu.Compute.Server` for which.
+
+  ## What can be relied on
+
+    * **Nothing waits in native code.** Calls queue their work and wait by `receive`; the VM's schedulers stay free.
+    * **`:ok` means done.** A command has succeeded only when the device said so about its output. A buffer whose work failed
+      gives that failure when it is read, until something is written to it again.
+    * **Order.** Commands that touch the same buffer are executed in the order in which they were submitted, by whichever
+      process and in whichever lane.
+    * **Processes may die.** Commands of theirs that have not started are cancelled (unless submitted with `detached: true`);
+      buffers that others refer to live on.
+    * **Memory is bounded.** Buffers are collected like any term; `free/1` gives memory back at once; see `memory/0`.
+
+  ## Errors
+
+  Functions that return `:ok` or a tuple give `{:error, %Dala.Gpu.Compute.Error{}}`; functions that return a value raise it.
+  An argument of the wrong kind (no buffer, no list, an unknown option) raises `ArgumentError`.
+
+  ## Element types
+
+  `:f32`, `:f64`, `:s32`, `:s64`, `:u32`, `:u8`. Every device stores all of them; what it computes with is in
+  `device_info/0` under `:dtypes`, and a kernel that cannot run is refused before anything is launched.
+  """
+
+  alias Dala.Gpu.Compute.{Buffer, Codec, Error, Kernel, Native, NxBridge, Pipeline, Runtime, Stage, Telemetry}
+
+  @max_id 0xFFFFFFFFFFFFFFFF
+
+  ## Buffers
+
+  @doc """
+  A buffer with the numbers of a list. `:nan`, `:infinity` and `:neg_infinity` stand for the floats that Elixir has no
+  literals for.
+
+      iex> Dala.Gpu.Compute.read_list(Dala.Gpu.Compute.buffer([1, 2, 3, 4], {2, 2}, :s32))
+      [1, 2, 3, 4]
+      iex> Dala.Gpu.Compute.buffer([300], {1}, :u8)
+      ** (Dala.Gpu.Compute.Error) element 0 is 300, which is no u8 (0..255)
+  """
+  @doc type: :buffer
+  @spec buffer(list(), tuple(), Buffer.dtype()) :: Buffer.t()
+  def buffer(values, shape, dtype \\ :f32) do
+    dtype = dtype!(dtype)
+    if not is_list(values), do: raise(ArgumentError, "values must be a list, found #{Stage.short(values)}")
+
+    case Codec.encode(values, dtype) do
+      {:ok, binary} -> buffer_from_binary(binary, shape, dtype)
+      {:error, message} -> raise Error, code: :invalid_value, message: message
+    end
+  end
+
+  @doc """
+  A buffer with the bytes of a binary, little-endian. A large binary is not copied by the call: the device reads it where it
+  lies.
+
+      iex> buffer = Dala.Gpu.Compute.buffer_from_binary(<<1, 2, 3, 4>>, {2, 2}, :u8)
+      iex> Dala.Gpu.Compute.read(buffer)
+      <<1, 2, 3, 4>>
+  """
+  @doc type: :buffer
+  @spec buffer_from_binary(binary(), tuple(), Buffer.dtype()) :: Buffer.t()
+  def buffer_from_binary(binary, shape, dtype) do
+    {dims, dtype} = {dims!(shape), dtype!(dtype)}
+    if not is_binary(binary), do: raise(ArgumentError, "data must be a binary, found #{Stage.short(binary)}")
+
+    Telemetry.span(:transfer, %{direction: :upload, bytes: byte_size(binary)}, fn ->
+      unwrap!(Runtime.buffer(dims, dtype, binary))
+    end)
+    |> Buffer.from_ref()
+  end
+
+  @doc """
+  A buffer of zeros.
+
+      iex> Dala.Gpu.Compute.read_list(Dala.Gpu.Compute.buffer_zeros({2, 2}, :u8))
+      [0, 0, 0, 0]
+  """
+  @doc type: :buffer
+  @spec buffer_zeros(tuple(), Buffer.dtype()) :: Buffer.t()
+  def buffer_zeros(shape, dtype \\ :f32) do
+    {dims, dtype} = {dims!(shape), dtype!(dtype)}
+    bytes = Enum.product(dims) * Codec.element_size(dtype)
+    Buffer.from_ref(unwrap!(Runtime.zeros(dims, dtype, bytes)))
+  end
+
+  @doc """
+  The bytes of a buffer, little-endian, after every command before it that writes it.
+
+      iex> Dala.Gpu.Compute.read(Dala.Gpu.Compute.buffer([1.0], {1}, :f32))
+      <<0, 0, 128, 63>>
+  """
+  @doc type: :buffer
+  @spec read(Buffer.t()) :: binary()
+  def read(buffer), do: unwrap!(read_result(buffer))
+
+  @doc """
+  The same as `read/1`. Neither copies more than it must: data of 4 KiB and more arrives in memory that the binary then owns.
+  A part of such a binary keeps all of it alive; `:binary.copy/1` is the way out.
+
+      iex> Dala.Gpu.Compute.read_binary(Dala.Gpu.Compute.buffer([7], {1}, :s32))
+      <<7, 0, 0, 0>>
+  """
+  @doc type: :buffer
+  @spec read_binary(Buffer.t()) :: binary()
+  def read_binary(buffer), do: read(buffer)
+
+  @doc """
+  The elements of a buffer as numbers, in one flat list.
+
+      iex> Dala.Gpu.Compute.read_list(Dala.Gpu.Compute.buffer([1.5, :infinity], {2}, :f32))
+      [1.5, :infinity]
+  """
+  @doc type: :buffer
+  @spec read_list(Buffer.t()) :: list()
+  def read_list(buffer), do: Codec.decode(read(buffer), dtype(buffer))
+
+  @doc """
+  Replaces the elements of a buffer by the bytes of a binary, after every command before it that uses the buffer.
+
+      iex> buffer = Dala.Gpu.Compute.buffer_zeros({3}, :u8)
+      iex> Dala.Gpu.Compute.write(buffer, <<1, 2, 3>>)
+      :ok
+      iex> Dala.Gpu.Compute.read(buffer)
+      <<1, 2, 3>>
+  """
+  @doc type: :buffer
+  @spec write(Buffer.t(), binary()) :: :ok | {:error, Error.t()}
+  def write(buffer, binary) do
+    ref = Buffer.ref(buffer)
+    if not is_binary(binary), do: raise(ArgumentError, "data must be a binary, found #{Stage.short(binary)}")
+
+    Telemetry.span(:transfer, %{direction: :upload, bytes: byte_size(binary)}, fn ->
+      Runtime.run([{:write_buffer, ref, binary}])
+    end)
+  end
+
+  @doc """
+  Gives the memory of a buffer back: at once, or when the commands that use it have ended. Any other use of it is an error from
+  then on. Freeing twice is harmless.
+
+      iex> buffer = Dala.Gpu.Compute.buffer([1.0], {1})
+      iex> Dala.Gpu.Compute.free(buffer)
+      :ok
+      iex> Dala.Gpu.Compute.free(buffer)
+      :ok
+      iex> {:error, error} = Dala.Gpu.Compute.relu(buffer, buffer)
+      iex> error.code
+      :freed
+  """
+  @doc type: :buffer
+  @spec free(Buffer.t()) :: :ok
+  def free(buffer), do: argument!(Runtime.free(Buffer.ref(buffer)))
+
+  @doc """
+  Frees several buffers.
+
+      iex> Dala.Gpu.Compute.free_many([Dala.Gpu.Compute.buffer([1.0], {1}), Dala.Gpu.Compute.buffer([2.0], {1})])
+      :ok
+  """
+  @doc type: :buffer
+  @spec free_many([Buffer.t()]) :: :ok
+  def free_many(buffers) do
+    if not is_list(buffers) or List.improper?(buffers),
+      do: raise(ArgumentError, "buffers must be a list, found #{Stage.short(buffers)}")
+
+    # All are looked at before the first is freed.
+    buffers |> Enum.map(&Buffer.ref/1) |> Enum.each(&argument!(Runtime.free(&1)))
+  end
+
+  @doc """
+  The shape of a buffer.
+
+      iex> Dala.Gpu.Compute.shape(Dala.Gpu.Compute.buffer_zeros({2, 3}, :f32))
+      {2, 3}
+  """
+  @doc type: :buffer
+  @spec shape(Buffer.t()) :: tuple()
+  def shape(%Buffer{shape: shape}), do: shape
+  def shape(ref), do: Buffer.from_ref(ref).shape
+
+  @doc """
+  The element type of a buffer.
+
+      iex> Dala.Gpu.Compute.dtype(Dala.Gpu.Compute.buffer_zeros({2, 3}, :u8))
+      :u8
+  """
+  @doc type: :buffer
+  @spec dtype(Buffer.t()) :: Buffer.dtype()
+  def dtype(%Buffer{dtype: dtype}), do: dtype
+  def dtype(ref), do: Buffer.from_ref(ref).dtype
+
+  @doc """
+  The size of a buffer in bytes.
+
+      iex> Dala.Gpu.Compute.size(Dala.Gpu.Compute.buffer_zeros({2, 3}, :f64))
+      48
+  """
+  @doc type: :buffer
+  @spec size(Buffer.t()) :: non_neg_integer()
+  def size(%Buffer{size: size}), do: size
+  def size(ref), do: Buffer.from_ref(ref).size
+
+  ## Kernels
+
+  @doc """
+  Runs a kernel and waits for its end. The output may be one of the inputs.
+
+      iex> alias Dala.Gpu.Compute
+      iex> a = Compute.buffer([1.0, -2.0], {2})
+      iex> b = Compute.buffer_zeros({2})
+      iex> Compute.run_kernel(:relu, [a], b, %{slope: 0.1})
+      :ok
+      iex> [one, small] = Compute.read_list(b)
+      iex> {one, Float.round(small, 6)}
+      {1.0, -0.2}
+  """
+  @doc type: :kernel
+  @spec run_kernel(atom() | String.t(), [Buffer.t()], Buffer.t(), map() | keyword()) ::
+          :ok | {:error, Error.t()}
+  def run_kernel(kernel, inputs, output, params \\ %{}) do
+    Telemetry.span(:kernel, %{kernel: kernel}, fn ->
+      with {:ok, stages} <- argument!(stage(kernel, inputs, output, params)), do: Runtime.run(stages)
+    end)
+  end
+
+  @doc """
+  Submits a kernel and waits for its end. Since no call blocks a scheduler, this is `run_kernel/4`.
+
+      iex> a = Dala.Gpu.Compute.buffer([1.0, -2.0], {2})
+      iex> Dala.Gpu.Compute.run_kernel_async(:relu, [a], a, %{})
+      :ok
+      iex> Dala.Gpu.Compute.read_list(a)
+      [1.0, 0.0]
+  """
+  @doc type: :kernel
+  @spec run_kernel_async(atom() | String.t(), [Buffer.t()], Buffer.t(), map() | keyword()) ::
+          :ok | {:error, Error.t()}
+  def run_kernel_async(kernel, inputs, output, params \\ %{}), do: run_kernel(kernel, inputs, output, params)
+
+  @doc """
+  `output = a + b`, element by element.
+
+      iex> [a, b, c] = for list <- [[1, 2], [10, 20], [0, 0]], do: Dala.Gpu.Compute.buffer(list, {2}, :s32)
+      iex> Dala.Gpu.Compute.add(a, b, c)
+      :ok
+      iex> Dala.Gpu.Compute.read_list(c)
+      [11, 22]
+  """
+  @doc type: :kernel
+  @spec add(Buffer.t(), Buffer.t(), Buffer.t()) :: :ok | {:error, Error.t()}
+  def add(a, b, output), do: run_kernel(:elementwise_add, [a, b], output)
+
+  @doc """
+  `output = a * b`, element by element.
+
+      iex> [a, b] = for list <- [[1, 2], [10, 20]], do: Dala.Gpu.Compute.buffer(list, {2}, :s32)
+      iex> Dala.Gpu.Compute.multiply(a, b, b)
+      :ok
+      iex> Dala.Gpu.Compute.read_list(b)
+      [10, 40]
+  """
+  @doc type: :kernel
+  @spec multiply(Buffer.t(), Buffer.t(), Buffer.t()) :: :ok | {:error, Error.t()}
+  def multiply(a, b, output), do: run_kernel(:elementwise_mul, [a, b], output)
+
+  @doc """
+  `output = input * scalar`.
+
+      iex> a = Dala.Gpu.Compute.buffer([1.0, 2.0], {2})
+      iex> Dala.Gpu.Compute.scale(a, 2.5, a)
+      :ok
+      iex> Dala.Gpu.Compute.read_list(a)
+      [2.5, 5.0]
+  """
+  @doc type: :kernel
+  @spec scale(Buffer.t(), number(), Buffer.t()) :: :ok | {:error, Error.t()}
+  def scale(input, scalar, output), do: run_kernel(:scalar_mul, [input], output, %{scalar: scalar})
+
+  @doc """
+  `output = max(0, input)`.
+
+      iex> a = Dala.Gpu.Compute.buffer([-1.0, 2.0], {2})
+      iex> Dala.Gpu.Compute.relu(a, a)
+      :ok
+      iex> Dala.Gpu.Compute.read_list(a)
+      [0.0, 2.0]
+  """
+  @doc type: :kernel
+  @spec relu(Buffer.t(), Buffer.t()) :: :ok | {:error, Error.t()}
+  def relu(input, output), do: run_kernel(:relu, [input], output)
+
+  @doc """
+  The product of two matrices, or of two batches of them.
+
+      iex> [a, b] = for list <- [[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]], do: Dala.Gpu.Compute.buffer(list, {2, 2})
+      iex> c = Dala.Gpu.Compute.buffer_zeros({2, 2})
+      iex> Dala.Gpu.Compute.matmul(a, b, c)
+      :ok
+      iex> Dala.Gpu.Compute.read_list(c)
+      [19.0, 22.0, 43.0, 50.0]
+  """
+  @doc type: :kernel
+  @spec matmul(Buffer.t(), Buffer.t(), Buffer.t()) :: :ok | {:error, Error.t()}
+  def matmul(a, b, output), do: run_kernel(:matmul, [a, b], output)
+
+  @doc """
+  Every kernel that can be called: its name, aliases, inputs, params and what it does.
+
+      iex> softmax = Enum.find(Dala.Gpu.Compute.kernels(), &(&1.name == "softmax"))
+      iex> softmax.inputs
+      ["x"]
+  """
+  @doc type: :kernel
+  @spec kernels() :: [map()]
+  def kernels, do: Native.kernels(device!())
+
+  ## Commands
+
+  @doc """
+  Queues a stage, or a list of stages to be executed in order, and returns the command's id at once.
+
+      iex> alias Dala.Gpu.Compute
+      iex> a = Compute.buffer([1.0, -2.0], {2})
+      iex> id = Compute.submit(%{op: :run_kernel, kernel: "relu", inputs: [a.ref], output: a.ref, params: %{}})
+      iex> Compute.wait(id)
+      :ok
+      iex> Compute.poll(id)
+      :completed
+
+  Raises if the command is wrong: no id is returned for one that cannot run. Stages are described in
+  `Dala.Gpu.Compute.Pipeline`.
+
+    * `:lane` - `:interactive`, `:default` or `:background`
+    * `:deadline` - milliseconds: if it has not started by then, it fails with `:deadline_exceeded` and costs no device time
+    * `:when_full` - if the lane is full: `:wait` for room, `:refuse` (raises `:overloaded`) or `:drop_oldest`
+    * `:notify` - a reference: `{reference, :ok | {:error, error}}` is sent to the caller when the command has ended
+    * `:detached` - `true` if the command is to be executed even if the calling process dies before it starts
+
+          iex> alias Dala.Gpu.Compute
+          iex> a = Compute.buffer([1.0, -2.0], {2})
+          iex> ref = make_ref()
+          iex> Compute.submit(%{op: :run_kernel, kernel: :relu, inputs: [a], output: a}, notify: ref, lane: :background)
+          iex> receive do
+          ...>   {^ref, result} -> result
+          ...> end
+          :ok
+  """
+  @doc type: :command
+  @spec submit(map() | [map()], keyword()) :: non_neg_integer()
+  def submit(stages, options \\ []) do
+    {tag, options} = pop!(options, :notify, nil)
+    {detached, options} = pop!(options, :detached, false)
+
+    if not is_boolean(detached),
+      do: raise(ArgumentError, ":detached must be a boolean, found #{Stage.short(detached)}")
+
+    if not (is_nil(tag) or is_reference(tag)),
+      do: raise(ArgumentError, ":notify must be a reference, found #{Stage.short(tag)}")
+
+    native_options = submit_options!(options)
+
+    unwrap!(
+      with {:ok, stages} <- Stage.native(stages),
+           do: Runtime.submit(stages, native_options, not detached, tag)
+    )
+  end
+
+  @doc """
+  How a command stands: `:pending` until it has ended, then `:completed` or `{:error, error}`.
+
+      iex> {:error, error} = Dala.Gpu.Compute.poll(123_456_789_012)
+      iex> error.code
+      :unknown_command
+  """
+  @doc type: :command
+  @spec poll(non_neg_integer()) :: :pending | :completed | {:error, Error.t()}
+  def poll(id) do
+    with {:ok, state} <- by_id(id, &Native.outcome/2), do: state
+  end
+
+  @doc """
+  How a command stands, in one word: `:pending`, `:running`, `:completed`, `:failed`, `:cancelled`, or `:unknown` if there is
+  none. The last 65,536 that ended are remembered.
+
+      iex> Dala.Gpu.Compute.status(123_456_789_012)
+      :unknown
+  """
+  @doc type: :command
+  @spec status(non_neg_integer()) :: :pending | :running | :completed | :failed | :cancelled | :unknown
+  def status(id) do
+    case by_id(id, &Native.state/2) do
+      {:ok, state} -> state
+      {:error, %Error{code: :unknown_command}} -> :unknown
+      {:error, error} -> raise error
+    end
+  end
+
+  @doc """
+  Waits until a command has ended; at most `timeout` milliseconds. Any process may wait for any command.
+
+      iex> a = Dala.Gpu.Compute.buffer([1.0], {1})
+      iex> id = Dala.Gpu.Compute.submit(%{op: :copy_buffer, inputs: [a], output: a})
+      iex> Dala.Gpu.Compute.wait(id, 5_000)
+      :ok
+  """
+  @doc type: :command
+  @spec wait(non_neg_integer(), timeout()) :: :ok | {:error, Error.t()}
+  def wait(id, timeout \\ :infinity) do
+    timeout!(timeout)
+    with {:ok, id} <- id(id), do: Runtime.wait(id, timeout)
+  end
+
+  @doc """
+  Cancels a command: it does not start, or stops between two stages, and what it should have written cannot be read until it
+  is written again. Says whether it will not complete; one whose last stage is launched will.
+
+      iex> a = Dala.Gpu.Compute.buffer([1.0], {1})
+      iex> id = Dala.Gpu.Compute.submit(%{op: :copy_buffer, inputs: [a], output: a})
+      iex> Dala.Gpu.Compute.wait(id)
+      iex> Dala.Gpu.Compute.cancel(id)
+      false
+  """
+  @doc type: :command
+  @spec cancel(non_neg_integer()) :: boolean()
+  def cancel(id), do: unwrap!(by_id(id, &Native.cancel/2))
+
+  ## Pipelines
+
+  @doc """
+  A pipeline without stages: see `Dala.Gpu.Compute.Pipeline`.
+
+      iex> Dala.Gpu.Compute.pipeline()
+      #Dala.Gpu.Compute.Pipeline<0 stages>
+  """
+  @doc type: :pipeline
+  @spec pipeline() :: Pipeline.t()
+  def pipeline, do: Pipeline.new()
+
+  @doc """
+  Appends a stage to a pipeline and returns the pipeline.
+
+      iex> Dala.Gpu.Compute.pipeline_add(Dala.Gpu.Compute.pipeline(), %{op: :barrier})
+      #Dala.Gpu.Compute.Pipeline<1 stage>
+  """
+  @doc type: :pipeline
+  @spec pipeline_add(Pipeline.t(), map()) :: Pipeline.t()
+  def pipeline_add(pipeline, stage), do: Pipeline.add(pipeline, stage)
+
+  @doc """
+  Executes the stages of a pipeline in order, as one command, and waits for the end.
+
+      iex> Dala.Gpu.Compute.pipeline_run(Dala.Gpu.Compute.pipeline())
+      :ok
+  """
+  @doc type: :pipeline
+  @spec pipeline_run(Pipeline.t()) :: :ok | {:error, Error.t()}
+  def pipeline_run(pipeline), do: Pipeline.run(pipeline)
+
+  @doc """
+  Frees a pipeline: it lets go of its stages and their buffers, and cannot run again. Freeing twice is harmless.
+
+      iex> pipeline = Dala.Gpu.Compute.pipeline()
+      iex> Dala.Gpu.Compute.free_pipeline(pipeline)
+      :ok
+      iex> {:error, error} = Dala.Gpu.Compute.pipeline_run(pipeline)
+      iex> error.code
+      :freed_pipeline
+  """
+  @doc type: :pipeline
+  @spec free_pipeline(Pipeline.t()) :: :ok
+  def free_pipeline(pipeline), do: Pipeline.free(pipeline)
+
+  ## Nx
+
+  @doc """
+  A buffer with the data of an Nx tensor, if Nx is there. Types without an equal here are refused by name.
+  """
+  @doc type: :nx
+  @spec from_nx(struct()) :: Buffer.t()
+  def from_nx(tensor) do
+    {binary, shape, dtype} = NxBridge.to_binary(tensor)
+    buffer_from_binary(binary, shape, dtype)
+  end
+
+  @doc """
+  An Nx tensor with the data of a buffer, if Nx is there; in another shape if it has as many elements.
+  """
+  @doc type: :nx
+  @spec to_nx(Buffer.t(), tuple() | nil, Buffer.dtype() | nil) :: struct()
+  def to_nx(buffer, shape \\ nil, dtype \\ nil) do
+    %{shape: own_shape, dtype: own_dtype, ref: ref} = Buffer.from_ref(Buffer.ref(buffer))
+    {shape, dtype} = {shape || own_shape, dtype || own_dtype}
+    count = fn dims -> Enum.product(dims!(dims)) end
+
+    cond do
+      dtype!(dtype) != own_dtype ->
+        raise Error, code: :dtype_mismatch, message: "the buffer holds #{own_dtype}, not #{dtype}"
+
+      count.(shape) != count.(own_shape) ->
+        raise Error,
+          code: :shape_mismatch,
+          message:
+            "#{inspect(own_shape)} has #{count.(own_shape)} elements, #{inspect(shape)} has #{count.(shape)}"
+
+      true ->
+        NxBridge.from_binary(read(ref), shape, dtype)
+    end
+  end
+
+  ## Devices
+
+  @doc """
+  What the device is: always `:name`, `:gpu` (whether kernels run on a GPU: false for software drivers and the CPU runtime)
+  and `:version`; and `:backend`, `:kind`, `:driver`, `:memory_bytes`, and `:dtypes`, how it computes with each element type.
+
+      iex> info = Dala.Gpu.Compute.device_info()
+      iex> is_binary(info.name) and is_boolean(info.gpu) and info.version == Dala.Gpu.Compute.version()
+      true
+  """
+  @doc type: :device
+  @spec device_info() :: map()
+  def device_info, do: Map.put(Native.info(device!()), :version, version())
+
+  @doc """
+  Whether kernels run on a real GPU. False if there is no device at all.
+
+      iex> Dala.Gpu.Compute.gpu?() == Dala.Gpu.Compute.device_info().gpu
+      true
+  """
+  @doc type: :device
+  @spec gpu?() :: boolean()
+  def gpu? do
+    case Runtime.device() do
+      {:ok, device} -> Native.info(device).gpu
+      {:error, _} -> false
+    end
+  end
+
+  @doc """
+  The version of the native library.
+
+      iex> Dala.Gpu.Compute.version() =~ ~r/^\\d+\\.\\d+\\.\\d+/
+      true
+  """
+  @doc type: :device
+  @spec version() :: String.t()
+  def version, do: Native.version()
+
+  @doc """
+  The device's memory in bytes: `:budget`, `:live`, `:peak`, `:cached`; and `:buffers`, how many somebody refers to.
+
+      iex> buffer = Dala.Gpu.Compute.buffer_zeros({1024}, :f32)
+      iex> Dala.Gpu.Compute.memory().live >= buffer.size
+      true
+  """
+  @doc type: :device
+  @spec memory() :: map()
+  def memory do
+    memory = unwrap!(Runtime.ask(&Native.memory/2))
+    Telemetry.execute(:memory, Map.take(memory, [:live, :peak, :cached, :buffers]), %{budget: memory.budget})
+    memory
+  end
+
+  @doc """
+  Gives memory that no buffer uses back to the system.
+
+      iex> Dala.Gpu.Compute.trim()
+      :ok
+  """
+  @doc type: :device
+  @spec trim() :: :ok | {:error, Error.t()}
+  def trim, do: Runtime.ask(&Native.trim/2)
+
+  @doc """
+  What the device did so far: commands by how they ended, kernels launched and built, bytes moved, lanes, power and heat. Times
+  are microseconds.
+
+      iex> Dala.Gpu.Compute.stats().host_fallbacks
+      0
+  """
+  @doc type: :device
+  @spec stats() :: map()
+  def stats, do: Native.stats(device!())
+
+  @doc """
+  Stops using the device, as an app must that goes into the background. Pending commands wait for `resume/0`, or fail if
+  `:fail` is given. When this returns, nothing is in flight.
+
+      iex> Dala.Gpu.Compute.suspend()
+      :ok
+      iex> Dala.Gpu.Compute.stats().suspended
+      true
+      iex> Dala.Gpu.Compute.resume()
+      :ok
+  """
+  @doc type: :device
+  @spec suspend(:wait | :fail) :: :ok | {:error, Error.t()}
+  def suspend(pending \\ :wait)
+
+  def suspend(pending) when pending in [:wait, :fail],
+    do: Runtime.ask(&Native.suspend(&1, pending == :fail, &2))
+
+  def suspend(other), do: raise(ArgumentError, "pending commands :wait or :fail, found #{Stage.short(other)}")
+
+  @doc """
+  Uses the device again.
+
+      iex> Dala.Gpu.Compute.resume()
+      :ok
+  """
+  @doc type: :device
+  @spec resume() :: :ok
+  def resume, do: Native.resume(device!())
+
+  @doc """
+  How much energy may be spent: `:low`, `:balanced` or `:high`.
+
+      iex> Dala.Gpu.Compute.set_power(:balanced)
+      :ok
+  """
+  @doc type: :device
+  @spec set_power(:low | :balanced | :high) :: :ok
+  def set_power(level), do: argument!(Native.set_power(device!(), atom!(level)))
+
+  @doc """
+  Says how hot the device is, so that it is given time to cool: `:nominal`, `:fair`, `:serious` or `:critical`.
+
+      iex> Dala.Gpu.Compute.report_thermal(:nominal)
+      :ok
+  """
+  @doc type: :device
+  @spec report_thermal(:nominal | :fair | :serious | :critical) :: :ok
+  def report_thermal(level), do: argument!(Native.report_thermal(device!(), atom!(level)))
+
+  @doc """
+  The system is short of memory: gives back what no buffer uses.
+
+      iex> Dala.Gpu.Compute.memory_pressure()
+      :ok
+  """
+  @doc type: :device
+  @spec memory_pressure() :: :ok | {:error, Error.t()}
+  def memory_pressure, do: Runtime.ask(&Native.memory_pressure/2)
+
+  ## What the functions above share
+
+  defp read_result(buffer) do
+    ref = Buffer.ref(buffer)
+
+    Telemetry.span(:transfer, %{direction: :download}, fn -> Runtime.read(ref) end)
+    |> argument!()
+  end
+
+  defp stage(kernel, inputs, output, params) do
+    Stage.native(%{op: :run_kernel, kernel: kernel, inputs: inputs, output: output, params: params})
+  end
+
+  defp by_id(id, function) do
+    with {:ok, id} <- id(id), do: Runtime.call(&function.(&1, id))
+  end
+
+  defp id(id) when is_integer(id) and id in 0..@max_id, do: {:ok, id}
+  defp id(id) when is_integer(id), do: {:error, Error.new(:unknown_command, "there is no command #{id}")}
+  defp id(other), do: raise(ArgumentError, "the id of a command is an integer, found #{Stage.short(other)}")
+
+  defp timeout!(:infinity), do: :ok
+  defp timeout!(timeout) when is_integer(timeout) and timeout in 0..0xFFFFFFFF, do: :ok
+
+  defp timeout!(other),
+    do:
+      raise(ArgumentError, "a timeout is a number of milliseconds or :infinity, found #{Stage.short(other)}")
+
+  defp pop!(options, key, default) do
+    if Keyword.keyword?(options),
+      do: Keyword.pop(options, key, default),
+      else: raise(ArgumentError, "options must be a keyword list, found #{Stage.short(options)}")
+  end
+
+  @lanes [:interactive, :default, :background]
+  @when_full [:wait, :refuse, :drop_oldest]
+
+  @doc false
+  # `{lane, deadline in microseconds, when_full}`.
+  def submit_options!(options) do
+    options = Keyword.validate!(options, lane: :default, deadline: nil, when_full: :wait)
+    {lane, deadline, when_full} = {options[:lane], options[:deadline], options[:when_full]}
+    if lane not in @lanes, do: invalid!(:lane, lane, @lanes)
+    if when_full not in @when_full, do: invalid!(:when_full, when_full, @when_full)
+
+    case deadline do
+      nil -> {lane, nil, when_full}
+      ms when is_number(ms) and ms >= 0 and ms < 1.0e12 -> {lane, round(ms * 1000), when_full}
+      other -> raise ArgumentError, ":deadline must be a number of milliseconds, found #{Stage.short(other)}"
+    end
+  end
+
+  defp invalid!(name, value, allowed) do
+    raise ArgumentError, "#{inspect(name)} must be one of #{inspect(allowed)}, found #{Stage.short(value)}"
+  end
+
+  @max_rank 32
+  defp dims!(shape) when is_tuple(shape) and tuple_size(shape) <= @max_rank do
+    dims = Tuple.to_list(shape)
+    if Enum.all?(dims, &(is_integer(&1) and &1 in 0..@max_id)), do: dims, else: bad_shape!(shape)
+  end
+
+  defp dims!(other), do: bad_shape!(other)
+
+  defp bad_shape!(shape) do
+    raise ArgumentError,
+          "a shape is a tuple of at most #{@max_rank} dimensions, each 0 or more, found #{Stage.short(shape)}"
+  end
+
+  defp dtype!(dtype) do
+    if Codec.dtype?(dtype),
+      do: dtype,
+      else:
+        raise(
+          ArgumentError,
+          "an element type is one of #{inspect(Codec.dtypes())}, found #{Stage.short(dtype)}"
+        )
+  end
+
+  defp atom!(atom) when is_atom(atom), do: atom
+  defp atom!(other), do: raise(ArgumentError, "a level is an atom, found #{Stage.short(other)}")
+
+  defp device!, do: unwrap!(Runtime.device())
+
+  defp unwrap!({:ok, value}), do: value
+  defp unwrap!({:error, error}), do: argument!({:error, error}) |> elem(1) |> raise()
+
+  # What is no buffer at all is the caller's mistake, not the device's.
+  defp argument!({:error, %Error{code: code, message: message}}) when code in [:invalid_argument],
+    do: raise(ArgumentError, message)
+
+  defp argument!(result), do: result
+
+  @doc false
+  def define(name, expression, options \\ []), do: Kernel.define(name, expression, options)
+end

@@ -1,0 +1,98 @@
+defmodule Dala.Gpu.Compute.Native do
+  @moduledoc false
+  # The native functions, and nothing else: a module with a native library cannot be replaced in a running system, so that
+  # this one must not change when others do.
+  #
+  # No function waits for a device. Those with a `tag` answer later, by a message `{tag, answer}`.
+
+  @on_load :load
+
+  @doc false
+  def load do
+    path = System.get_env("DALA_GPU_NIF_PATH") || Path.join(priv(), "native/dala_gpu")
+
+    case :erlang.load_nif(String.to_charlist(path), 0) do
+      :ok ->
+        :ok
+
+      # The module is being replaced: the old one goes on.
+      {:error, {reason, text}} when reason in [:reload, :upgrade] ->
+        {:error, {reason, List.to_string(text)}}
+
+      # The program starts all the same, and every call says what is missing.
+      {:error, {reason, text}} ->
+        :persistent_term.put(__MODULE__, not_loaded(path, reason, List.to_string(text)))
+        :ok
+    end
+  end
+
+  @doc false
+  def not_loaded, do: :persistent_term.get(__MODULE__, nil)
+
+  defp not_loaded(path, reason, text) do
+    """
+    the native library could not be loaded (#{reason}): #{text}
+      path:   #{path}
+      target: #{:erlang.system_info(:system_architecture)}
+      build:  DALA_GPU_BUILD=1 mix compile --force   (needs cargo), or name another library by DALA_GPU_NIF_PATH\
+    """
+  end
+
+  # A statically linked library is found by the name of this module, whatever the path.
+  defp priv do
+    case :code.priv_dir(:dala_compute) do
+      {:error, _} -> "priv"
+      path -> List.to_string(path)
+    end
+  end
+
+  def open(_name, _budget, _tag), do: nif()
+  def devices(_tag), do: nif()
+  def info(_device), do: nif()
+  def stats(_device), do: nif()
+  def memory(_device, _tag), do: nif()
+  def trim(_device, _tag), do: nif()
+  def memory_pressure(_device, _tag), do: nif()
+  def suspend(_device, _fail, _tag), do: nif()
+  def resume(_device), do: nif()
+  def set_power(_device, _level), do: nif()
+  def report_thermal(_device, _level), do: nif()
+  def kernels(_device), do: nif()
+  def define(_device, _name, _expression, _inputs, _params), do: nif()
+
+  def buffer(_device, _shape, _dtype, _data), do: nif()
+  def zeros(_device, _shape, _dtype), do: nif()
+  def buffer_info(_buffer), do: nif()
+  def buffer_by_id(_device, _id), do: nif()
+  def free(_buffer), do: nif()
+  def read(_device, _buffer, _tag), do: nif()
+
+  def submit(_device, _stages, _options, _owned, _tag), do: nif()
+  def submit_many(_device, _stages, _options, _owned, _tag), do: nif()
+  def submit_json(_device, _json, _options), do: nif()
+  def check(_device, _stages), do: nif()
+  def state(_device, _id), do: nif()
+  def outcome(_device, _id), do: nif()
+  def wait(_device, _id, _tag), do: nif()
+  def stop_waiting(_wait), do: nif()
+  def cancel(_device, _id), do: nif()
+
+  def pipeline, do: nif()
+  def pipeline_add(_pipeline, _stage), do: nif()
+  def pipeline_stages(_pipeline), do: nif()
+  def pipeline_count(_pipeline), do: nif()
+  def pipeline_free(_pipeline), do: nif()
+
+  def stream(_device, _buffers, _stages, _options, _to), do: nif()
+  def stream_push(_stream, _frame, _tag), do: nif()
+  def stream_stats(_stream), do: nif()
+  def stream_stop(_stream), do: nif()
+
+  def nop, do: nif()
+  def version, do: nif()
+  def dtypes, do: nif()
+  def measure(_on), do: nif()
+  def measurements, do: nif()
+
+  defp nif, do: raise(Dala.Gpu.Compute.Error, code: :nif_not_loaded, message: not_loaded() || "not loaded")
+end

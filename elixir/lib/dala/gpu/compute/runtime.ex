@@ -1,0 +1,191 @@
+defmodule Dala.Gpu.Compute.Runtime do
+  @moduledoc false
+  # What the public modules share: every function returns `:ok`, `{:ok, value}` or `{:error, %Error{}}`. Waiting is a
+  # `receive`; no native function waits.
+
+  alias Dala.Gpu.Compute.{Error, Native, Server}
+
+  # Longer lists take the native side too long for a normal scheduler.
+  @many 32
+  # Bytes of buffers that a process makes before it collects its garbage: references weigh nothing to the collector, so that
+  # it would not come by itself.
+  @collect_after 32 * 1024 * 1024
+  @full_collection_every 8
+
+  @type buffer() :: reference()
+
+  @spec device() :: {:ok, reference()} | {:error, Error.t()}
+  def device, do: Server.device()
+
+  ## Buffers
+
+  def buffer(shape, dtype, data) do
+    make(byte_size(data), &Native.buffer(&1, shape, dtype, data))
+  end
+
+  def zeros(shape, dtype, bytes) do
+    make(bytes, &Native.zeros(&1, shape, dtype))
+  end
+
+  defp make(bytes, make) do
+    with {:ok, device} <- device() do
+      collect(bytes)
+
+      case with_room(fn -> make.(device) end) do
+        {:error, %Error{code: :out_of_memory}} ->
+          # Buffers that nobody refers to may be waiting to be collected.
+          :erlang.garbage_collect()
+          Process.sleep(1)
+          with_room(fn -> make.(device) end)
+
+        result ->
+          result
+      end
+    end
+  end
+
+  # Destructors run when the process gives up its turn, not when garbage is collected.
+  defp collect(bytes) do
+    {made, collections} = Process.get(__MODULE__, {0, 0})
+
+    if made + bytes < @collect_after do
+      Process.put(__MODULE__, {made + bytes, collections})
+    else
+      type = if rem(collections + 1, @full_collection_every) == 0, do: :major, else: :minor
+      :erlang.garbage_collect(self(), type: type)
+      :erlang.yield()
+      Process.put(__MODULE__, {0, collections + 1})
+    end
+  end
+
+  def info(ref) do
+    {:ok, Native.buffer_info(ref)}
+  rescue
+    ArgumentError -> {:error, not_a_buffer(ref)}
+  end
+
+  def free(ref) do
+    Native.free(ref)
+  rescue
+    ArgumentError -> {:error, not_a_buffer(ref)}
+  end
+
+  def read(ref) do
+    with {:ok, device} <- device() do
+      tag = make_ref()
+
+      case with_room(fn -> start_read(device, ref, tag) end) do
+        :ok ->
+          receive do
+            {^tag, result} -> result
+          end
+
+        error ->
+          error
+      end
+    end
+  end
+
+  defp start_read(device, ref, tag) do
+    Native.read(device, ref, tag)
+  rescue
+    ArgumentError -> {:error, not_a_buffer(ref)}
+  end
+
+  def not_a_buffer(term), do: Error.new(:invalid_argument, "this is no buffer: #{inspect(term)}")
+
+  ## Commands
+
+  @default_options {:default, nil, :wait}
+  def default_options, do: @default_options
+
+  @doc false
+  # Queues stages. `tag` is nil, or tags the message that tells of the end.
+  def submit(stages, options \\ @default_options, owned \\ true, tag \\ nil) do
+    with {:ok, device} <- device() do
+      submit = if longer?(stages, @many), do: &Native.submit_many/5, else: &Native.submit/5
+      queue(options, fn -> submit.(device, stages, options, owned, tag) end)
+    end
+  end
+
+  def submit_json(json, options \\ @default_options) do
+    with {:ok, device} <- device() do
+      queue(options, fn -> Native.submit_json(device, json, options) end)
+    end
+  end
+
+  defp queue({_lane, _deadline, :wait}, submit), do: with_room(submit)
+  defp queue(_options, submit), do: submit.()
+
+  @doc false
+  # Queues stages and waits for their end.
+  def run(stages, options \\ @default_options) do
+    tag = make_ref()
+
+    with {:ok, _id} <- submit(stages, options, true, tag) do
+      receive do
+        {^tag, result} -> result
+      end
+    end
+  end
+
+  def wait(id, timeout) do
+    with {:ok, device} <- device() do
+      tag = make_ref()
+
+      case Native.wait(device, id, tag) do
+        {:done, result} -> result
+        {:waiting, wait} -> receive_end(id, wait, tag, timeout)
+      end
+    end
+  end
+
+  defp receive_end(id, wait, tag, timeout) do
+    receive do
+      {^tag, result} -> result
+    after
+      timeout ->
+        # The message was sent before this returns, or never will be.
+        Native.stop_waiting(wait)
+
+        receive do
+          {^tag, result} -> result
+        after
+          0 ->
+            message = "command #{id} has not ended after #{timeout} ms; it goes on"
+            {:error, Error.new(:wait_timeout, message, %{command: id, timeout: timeout})}
+        end
+    end
+  end
+
+  def call(function) do
+    with {:ok, device} <- device(), do: function.(device)
+  end
+
+  @doc false
+  # Calls what answers by a message.
+  def ask(function) do
+    with {:ok, device} <- device() do
+      tag = make_ref()
+      :ok = function.(device, tag)
+
+      receive do
+        {^tag, answer} -> answer
+      end
+    end
+  end
+
+  # Lanes that are full empty themselves: their commands run.
+  defp with_room(submit, pause \\ 1) do
+    case submit.() do
+      {:error, %Error{code: :overloaded}} ->
+        Process.sleep(pause)
+        with_room(submit, min(pause * 2, 16))
+
+      result ->
+        result
+    end
+  end
+
+  defp longer?(list, limit), do: length(list) > limit
+end

@@ -1,0 +1,89 @@
+defmodule Dala.Gpu.Compute.Server do
+  @moduledoc """
+  Opens the default device when it is first asked for, and starts whether there is one or not.
+
+  Which device that is:
+
+    * the environment variable `DALA_DEVICE`, or
+    * `config :dala_compute, device: "vulkan"`, or
+    * `"auto"`: a real GPU if there is one, then the CPU runtime, then a software driver.
+
+  `config :dala_compute, memory_budget: bytes` bounds what buffers may use.
+
+  The device itself belongs to nobody: it is counted by reference. If this process is killed it is started again, and
+  buffers, commands and waiting processes go on as if nothing had happened.
+  """
+  use GenServer
+
+  alias Dala.Gpu.Compute.{Error, Native}
+
+  @device {__MODULE__, :device}
+  # A driver that takes longer than this to open hangs.
+  @timeout 120_000
+
+  @doc false
+  def start_link(_options), do: GenServer.start_link(__MODULE__, nil, name: __MODULE__)
+
+  @doc """
+  The default device, opened if it is not yet.
+
+      iex> {:ok, device} = Dala.Gpu.Compute.Server.device()
+      iex> is_reference(device)
+      true
+  """
+  @spec device() :: {:ok, reference()} | {:error, Error.t()}
+  def device do
+    case :persistent_term.get(@device, nil) do
+      nil -> ask(100)
+      device -> {:ok, device}
+    end
+  end
+
+  # It may be about to be started again.
+  defp ask(tries) do
+    GenServer.call(__MODULE__, :device, @timeout)
+  catch
+    :exit, {reason, _} when reason in [:noproc, :killed, :shutdown] and tries > 0 ->
+      Process.sleep(10)
+      ask(tries - 1)
+
+    :exit, reason ->
+      message =
+        "the default device is not there (is the application :dala_compute started?): #{inspect(reason)}"
+
+      {:error, Error.new(:device_unavailable, message)}
+  end
+
+  @impl true
+  def init(nil), do: {:ok, %{tag: nil, asking: []}}
+
+  @impl true
+  def handle_call(:device, from, state) do
+    case :persistent_term.get(@device, nil) do
+      nil -> {:noreply, open(%{state | asking: [from | state.asking]})}
+      device -> {:reply, {:ok, device}, state}
+    end
+  end
+
+  @impl true
+  def handle_info({tag, answer}, %{tag: tag} = state) when is_reference(tag) do
+    with {:ok, device} <- answer, do: :persistent_term.put(@device, device)
+    Enum.each(state.asking, &GenServer.reply(&1, answer))
+    {:noreply, %{state | tag: nil, asking: []}}
+  end
+
+  def handle_info(_other, state), do: {:noreply, state}
+
+  defp open(%{tag: nil} = state) do
+    tag = make_ref()
+    name = Application.get_env(:dala_compute, :device, "auto")
+    :ok = Native.open(to_string(name), Application.get_env(:dala_compute, :memory_budget), tag)
+    %{state | tag: tag}
+  rescue
+    error in Error ->
+      Enum.each(state.asking, &GenServer.reply(&1, {:error, error}))
+      %{state | asking: []}
+  end
+
+  defp open(state), do: state
+end

@@ -1,0 +1,492 @@
+//! The native side of the Elixir package: everything here returns in microseconds, and waiting is done by processes that
+//! receive messages. All NIFs and resources are in this module, so that a linker keeps or drops them together.
+
+mod answers;
+mod host;
+mod measure;
+mod owners;
+mod pipelines;
+mod streams;
+mod terms;
+
+use dala_compute::{
+    Buffer, Command, CommandId, DType, Device, Lane, Readback, Stage, SubmitOptions, WhenFull, WhileSuspended,
+};
+use rustler::types::atom::Atom;
+use rustler::{Encoder, Env, LocalPid, Monitor, Resource, ResourceArc, Term};
+
+use answers::{Caller, Wait};
+use host::{Block, host_data};
+use measure::measured;
+use owners::{Owner, later, own};
+use pipelines::Pipeline;
+use streams::FrameStream;
+use terms::{Bad, Failure, answer, atoms, done};
+
+/// A device.
+struct DeviceResource(Device);
+
+/// A buffer.
+pub(crate) struct BufferResource(Buffer);
+
+#[rustler::resource_impl]
+impl Resource for DeviceResource {}
+
+#[rustler::resource_impl]
+impl Resource for BufferResource {}
+
+#[rustler::resource_impl]
+impl Resource for Block {}
+
+#[rustler::resource_impl]
+impl Resource for Wait {}
+
+#[rustler::resource_impl]
+impl Resource for Pipeline {}
+
+#[rustler::resource_impl]
+impl Resource for FrameStream {}
+
+#[rustler::resource_impl]
+impl Resource for Owner {
+    fn down<'a>(&'a self, _env: Env<'a>, pid: LocalPid, _monitor: Monitor) {
+        Owner::down(self, pid);
+    }
+}
+
+type Dev = ResourceArc<DeviceResource>;
+type Buf = ResourceArc<BufferResource>;
+
+/// Closing a device waits for what is in flight: not on a scheduler.
+impl Drop for DeviceResource {
+    fn drop(&mut self) {
+        let device = self.0.clone();
+        later(move || drop(device));
+    }
+}
+
+// Devices.
+
+#[rustler::nif]
+fn open(env: Env, name: String, budget: Option<u64>, tag: Term) -> Atom {
+    let caller = Caller::new(env, tag);
+    in_a_thread(move || {
+        let mut options = dala_compute::DeviceOptions::new();
+        options.memory_budget = budget;
+        let device = Device::open_with(&name, options);
+        caller.answer(|env| {
+            answer(env, device.map(|device| ResourceArc::new(DeviceResource(device))).map_err(Failure::from))
+        });
+    })
+}
+
+#[rustler::nif]
+fn devices(env: Env, tag: Term) -> Atom {
+    let caller = Caller::new(env, tag);
+    in_a_thread(move || {
+        let devices = Device::list();
+        caller.answer(|env| {
+            let infos: Vec<Term> = devices.iter().map(|info| terms::info(env, info)).collect();
+            (atoms::ok(), infos).encode(env)
+        });
+    })
+}
+
+#[rustler::nif]
+fn info<'a>(env: Env<'a>, device: Dev) -> Term<'a> {
+    measured("info", || terms::info(env, device.0.info()))
+}
+
+#[rustler::nif]
+fn stats<'a>(env: Env<'a>, device: Dev) -> Term<'a> {
+    measured("stats", || terms::stats(env, &device.0.stats()))
+}
+
+#[rustler::nif]
+fn memory(env: Env, device: Dev, tag: Term) -> Atom {
+    let caller = Caller::new(env, tag);
+    in_a_thread(move || {
+        let memory = device.0.memory();
+        let buffers = device.0.buffer_count();
+        caller.answer(|env| match memory {
+            Ok(memory) => (atoms::ok(), terms::memory(env, &memory, buffers)).encode(env),
+            Err(error) => terms::result(env, &Err(error)),
+        });
+    })
+}
+
+#[rustler::nif]
+fn trim(env: Env, device: Dev, tag: Term) -> Atom {
+    let caller = Caller::new(env, tag);
+    in_a_thread(move || caller.answer_result(device.0.trim()))
+}
+
+#[rustler::nif]
+fn memory_pressure(env: Env, device: Dev, tag: Term) -> Atom {
+    let caller = Caller::new(env, tag);
+    in_a_thread(move || caller.answer_result(device.0.memory_pressure()))
+}
+
+#[rustler::nif]
+fn suspend(env: Env, device: Dev, fail: bool, tag: Term) -> Atom {
+    let caller = Caller::new(env, tag);
+    let pending = if fail { WhileSuspended::Fail } else { WhileSuspended::Wait };
+    in_a_thread(move || {
+        device.0.suspend(pending);
+        caller.answer_result(Ok(()));
+    })
+}
+
+#[rustler::nif]
+fn resume(device: Dev) -> Atom {
+    device.0.resume();
+    atoms::ok()
+}
+
+#[rustler::nif]
+fn set_power<'a>(env: Env<'a>, device: Dev, level: Atom) -> Term<'a> {
+    done(env, terms::power(level).map(|level| device.0.set_power(level)).map_err(Failure::from))
+}
+
+#[rustler::nif]
+fn report_thermal<'a>(env: Env<'a>, device: Dev, level: Atom) -> Term<'a> {
+    done(env, terms::thermal(level).map(|level| device.0.report_thermal(level)).map_err(Failure::from))
+}
+
+#[rustler::nif(schedule = "DirtyCpu")]
+fn kernels<'a>(env: Env<'a>, device: Dev) -> Vec<Term<'a>> {
+    device.0.kernels().iter().map(|kernel| terms::kernel(env, &kernel.spec)).collect()
+}
+
+#[rustler::nif(schedule = "DirtyCpu")]
+fn define<'a>(
+    env: Env<'a>,
+    device: Dev,
+    name: String,
+    expression: String,
+    inputs: Term<'a>,
+    params: Term<'a>,
+) -> Term<'a> {
+    let define = || {
+        let definition = terms::definition(inputs, params)?;
+        Ok(device.0.define(&name, &expression, definition)?)
+    };
+    done(env, define())
+}
+
+// Buffers.
+
+/// A buffer with the elements of a binary. The data is brought to the device later, before anybody uses the buffer.
+#[rustler::nif]
+fn buffer<'a>(env: Env<'a>, device: Dev, shape: Term<'a>, dtype: Atom, data: Term<'a>) -> Term<'a> {
+    measured("buffer", || {
+        let make = || {
+            let data = host_data(data).ok_or(Bad("binary"))?;
+            let buffer = Buffer::reserve(&device.0, terms::dtype(dtype)?, terms::shape(shape)?)?;
+            fill(env, &device.0, buffer, |buffer| Stage::write_buffer(buffer, data))
+        };
+        answer(env, make())
+    })
+}
+
+#[rustler::nif]
+fn zeros<'a>(env: Env<'a>, device: Dev, shape: Term<'a>, dtype: Atom) -> Term<'a> {
+    measured("zeros", || {
+        let make = || {
+            let buffer = Buffer::reserve(&device.0, terms::dtype(dtype)?, terms::shape(shape)?)?;
+            fill(env, &device.0, buffer, Stage::clear_buffer)
+        };
+        answer(env, make())
+    })
+}
+
+/// Submits what fills a new buffer. Nobody owns that: the buffer may outlive the process that made it.
+fn fill(env: Env, device: &Device, buffer: Buffer, stage: impl FnOnce(&Buffer) -> Stage) -> Result<Buf, Failure> {
+    device.submit(stage(&buffer), refusing())?;
+    // A process that makes much must come to an end of its turn: only then the VM gives back what it dropped.
+    let percent = (buffer.size_bytes() / 10_000).clamp(1, 100) as i32;
+    rustler::schedule::consume_timeslice(env, percent);
+    Ok(ResourceArc::new(BufferResource(buffer)))
+}
+
+/// Waiting for room in a lane is done by processes.
+fn refusing() -> SubmitOptions {
+    SubmitOptions::new().lane(Lane::Interactive).when_full(WhenFull::Refuse)
+}
+
+/// `{id, shape, dtype, bytes}`.
+#[rustler::nif]
+fn buffer_info(buffer: Buf) -> (u64, Vec<usize>, Atom, usize) {
+    measured("buffer_info", || {
+        let buffer = &buffer.0;
+        (buffer.id().0, buffer.shape().dims().to_vec(), terms::dtype_atom(buffer.dtype()), buffer.size_bytes())
+    })
+}
+
+#[rustler::nif]
+fn buffer_by_id<'a>(env: Env<'a>, device: Dev, id: u64) -> Term<'a> {
+    let found = device.0.buffer(dala_compute::BufferId(id));
+    answer(env, found.map(|buffer| ResourceArc::new(BufferResource(buffer))).map_err(Failure::from))
+}
+
+#[rustler::nif]
+fn free(buffer: Buf) -> Atom {
+    measured("free", || buffer.0.free());
+    atoms::ok()
+}
+
+/// Sends `{tag, {:ok, binary}}` with the elements, once the commands before it are done.
+#[rustler::nif]
+fn read<'a>(env: Env<'a>, device: Dev, buffer: Buf, tag: Term<'a>) -> Term<'a> {
+    measured("read", || {
+        let readback = Readback::new();
+        let submitted = device.0.submit(Stage::read_buffer(&buffer.0, &readback), refusing());
+        let read = submitted.map(|command| {
+            let caller = Caller::new(env, tag);
+            command.on_complete(move |result| caller.answer(|env| answers::data(env, result, &readback)));
+            own(env, command);
+        });
+        done(env, read.map_err(Failure::from))
+    })
+}
+
+// Commands.
+
+/// Queues stages. `tag` is nil, or what the message of completion is tagged with.
+#[rustler::nif]
+fn submit<'a>(env: Env<'a>, device: Dev, stages: Term<'a>, options: Term<'a>, owned: bool, tag: Term<'a>) -> Term<'a> {
+    measured("submit", || answer(env, submit_stages(env, &device.0, stages, options, owned, tag)))
+}
+
+/// The same for long lists.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn submit_many<'a>(
+    env: Env<'a>,
+    device: Dev,
+    stages: Term<'a>,
+    options: Term<'a>,
+    owned: bool,
+    tag: Term<'a>,
+) -> Term<'a> {
+    answer(env, submit_stages(env, &device.0, stages, options, owned, tag))
+}
+
+/// The same for a command that is written as JSON.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn submit_json<'a>(env: Env<'a>, device: Dev, json: String, options: Term<'a>) -> Term<'a> {
+    let submit = || {
+        let stages = device.0.parse_command(&json)?;
+        let command = device.0.submit(stages, terms::submit_options(options)?)?;
+        let id = command.id().0;
+        own(env, command);
+        Ok(id)
+    };
+    answer(env, submit())
+}
+
+fn submit_stages(
+    env: Env,
+    device: &Device,
+    stages: Term,
+    options: Term,
+    owned: bool,
+    tag: Term,
+) -> Result<u64, Failure> {
+    let command = device.submit(terms::stages(stages)?, terms::submit_options(options)?)?;
+    let id = command.id().0;
+    if tag.decode::<Atom>().ok() != Some(atoms::nil()) {
+        let caller = Caller::new(env, tag);
+        command.on_complete(move |result| caller.answer_result(result));
+    }
+    if owned {
+        own(env, command);
+    }
+    Ok(id)
+}
+
+/// Everything that is wrong with stages.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn check<'a>(env: Env<'a>, device: Dev, stages: Term<'a>) -> Term<'a> {
+    let problems = terms::stages(stages).map(|stages| device.0.check(&stages)).map_err(Failure::from);
+    answer(env, problems.map(|problems| problems.iter().map(|error| terms::error(env, error)).collect::<Vec<_>>()))
+}
+
+fn command(device: &Device, id: u64) -> Result<Command, Failure> {
+    Ok(device.command(CommandId(id))?)
+}
+
+#[rustler::nif]
+fn state<'a>(env: Env<'a>, device: Dev, id: u64) -> Term<'a> {
+    measured("state", || answer(env, command(&device.0, id).map(|command| terms::state_atom(command.poll()))))
+}
+
+/// How a command ended: `{:ok, :pending}` as long as it has not.
+#[rustler::nif]
+fn outcome<'a>(env: Env<'a>, device: Dev, id: u64) -> Term<'a> {
+    measured("outcome", || match command(&device.0, id) {
+        Ok(command) => match command.outcome() {
+            None => (atoms::ok(), atoms::pending()).encode(env),
+            Some(Ok(())) => (atoms::ok(), atoms::completed()).encode(env),
+            Some(result) => terms::result(env, &result),
+        },
+        Err(failure) => done(env, Err(failure)),
+    })
+}
+
+/// `{:done, result}`, or `{:waiting, wait}` and a message `{tag, result}` later.
+#[rustler::nif]
+fn wait<'a>(env: Env<'a>, device: Dev, id: u64, tag: Term<'a>) -> Term<'a> {
+    measured("wait", || match command(&device.0, id) {
+        Ok(command) => match command.outcome() {
+            Some(result) => (atoms::done(), terms::result(env, &result)).encode(env),
+            None => (atoms::waiting(), Wait::start(&command, Caller::new(env, tag))).encode(env),
+        },
+        Err(failure) => (atoms::done(), done(env, Err(failure))).encode(env),
+    })
+}
+
+/// Ends a wait: the message is in the mailbox when this returns, or never comes.
+#[rustler::nif]
+fn stop_waiting(wait: ResourceArc<Wait>) -> Atom {
+    measured("stop_waiting", || wait.stop());
+    atoms::ok()
+}
+
+#[rustler::nif]
+fn cancel<'a>(env: Env<'a>, device: Dev, id: u64) -> Term<'a> {
+    measured("cancel", || answer(env, command(&device.0, id).map(|command| command.cancel())))
+}
+
+// Pipelines.
+
+#[rustler::nif]
+fn pipeline() -> ResourceArc<Pipeline> {
+    measured("pipeline", || ResourceArc::new(Pipeline::new()))
+}
+
+/// Appends a stage, whatever it is; false if the pipeline was freed.
+#[rustler::nif]
+fn pipeline_add(pipeline: ResourceArc<Pipeline>, stage: Term) -> bool {
+    measured("pipeline_add", || pipeline.add(stage))
+}
+
+/// The stages as they were added; nil if the pipeline was freed.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn pipeline_stages<'a>(env: Env<'a>, pipeline: ResourceArc<Pipeline>) -> Option<Vec<Term<'a>>> {
+    pipeline.stages(env)
+}
+
+#[rustler::nif]
+fn pipeline_count(pipeline: ResourceArc<Pipeline>) -> usize {
+    measured("pipeline_count", || pipeline.count())
+}
+
+#[rustler::nif]
+fn pipeline_free(pipeline: ResourceArc<Pipeline>) -> Atom {
+    measured("pipeline_free", || pipeline.free());
+    atoms::ok()
+}
+
+// Streams.
+
+/// A stream of frames: each is written to `input`, goes through the stages, and `output` is sent to `pid` as `{tag, number,
+/// result}`.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn stream<'a>(
+    env: Env<'a>,
+    device: Dev,
+    buffers: (Term<'a>, Term<'a>),
+    stages: Term<'a>,
+    options: Term<'a>,
+    to: (LocalPid, Term<'a>),
+) -> Term<'a> {
+    let make = || {
+        let (input, output) = (optional_buffer(buffers.0)?, optional_buffer(buffers.1)?);
+        let (options, blocks) = terms::stream_options(options)?;
+        Ok(ResourceArc::new(FrameStream::new(
+            &device.0,
+            (input, output),
+            terms::stages(stages)?,
+            (options, blocks),
+            to,
+        )))
+    };
+    answer(env, make())
+}
+
+fn optional_buffer(term: Term) -> Result<Option<Buffer>, Bad> {
+    if term.decode::<Atom>().ok() == Some(atoms::nil()) { Ok(None) } else { terms::buffer(term).map(Some) }
+}
+
+/// What became of the frame; `:full` and a message `{tag, :go}` later if the stream blocks.
+#[rustler::nif]
+fn stream_push<'a>(env: Env<'a>, stream: ResourceArc<FrameStream>, frame: Term<'a>, tag: Term<'a>) -> Term<'a> {
+    measured("stream_push", || match host_data(frame) {
+        Some(frame) => stream.push(env, frame, tag),
+        None => done(env, Err(Bad("binary").into())),
+    })
+}
+
+#[rustler::nif(schedule = "DirtyCpu")]
+fn stream_stats<'a>(env: Env<'a>, stream: ResourceArc<FrameStream>) -> Option<Term<'a>> {
+    stream.stats().map(|stats| terms::stream_stats(env, &stats))
+}
+
+#[rustler::nif]
+fn stream_stop(stream: ResourceArc<FrameStream>) -> Atom {
+    measured("stream_stop", || stream.stop());
+    atoms::ok()
+}
+
+// The library itself.
+
+#[rustler::nif]
+fn nop() -> Atom {
+    measured("nop", atoms::ok)
+}
+
+#[rustler::nif]
+fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}
+
+#[rustler::nif]
+fn dtypes() -> Vec<Atom> {
+    DType::ALL.into_iter().map(terms::dtype_atom).collect()
+}
+
+/// Starts or stops measuring how long calls keep their scheduler busy.
+#[rustler::nif]
+fn measure(on: bool) -> Atom {
+    measure::switch(on);
+    atoms::ok()
+}
+
+/// `[{name, calls, longest, all}]` in nanoseconds of CPU time.
+#[rustler::nif]
+fn measurements() -> Vec<(&'static str, u64, u64, u64)> {
+    measure::times().into_iter().map(|(name, times)| (name, times.calls, times.max, times.total)).collect()
+}
+
+/// Does something that may take long; if there is no thread for it, here and now.
+fn in_a_thread(work: impl FnOnce() + Send + 'static) -> Atom {
+    let work = std::sync::Arc::new(std::sync::Mutex::new(Some(work)));
+    let take = |work: &std::sync::Mutex<Option<_>>| work.lock().unwrap_or_else(|error| error.into_inner()).take();
+    let in_thread = work.clone();
+    let run = move || {
+        if let Some(work) = take(&in_thread) {
+            work();
+        }
+    };
+    if std::thread::Builder::new().name("dala-call".to_owned()).spawn(run).is_err() {
+        // Answers must not be sent from a scheduler's thread: there is one for what is done later.
+        later(move || {
+            if let Some(work) = take(&work) {
+                work();
+            }
+        });
+    }
+    atoms::ok()
+}
+
+rustler::init!("Elixir.Dala.Gpu.Compute.Native");

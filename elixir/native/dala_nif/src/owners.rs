@@ -1,0 +1,87 @@
+//! Which process submitted what: the commands of one that dies are cancelled if they have not started.
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, mpsc};
+
+use dala_compute::Command;
+use rustler::{Env, LocalPid, ResourceArc};
+
+/// A process and those of its commands that may not have ended yet.
+pub(crate) struct Owner(Mutex<Commands>);
+
+#[derive(Default)]
+struct Commands {
+    list: Vec<Command>,
+    /// When there are so many, those that have ended are let go.
+    prune_at: usize,
+}
+
+static OWNERS: LazyLock<Mutex<HashMap<LocalPid, ResourceArc<Owner>>>> = LazyLock::new(Mutex::default);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing is left half-done by a panic under these locks.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Remembers a command until it ends or the calling process does.
+pub(crate) fn own(env: Env, command: Command) {
+    let pid = env.pid();
+    let owner = lock(&OWNERS).get(&pid).cloned();
+    let owner = match owner {
+        Some(owner) => owner,
+        None => {
+            let owner = ResourceArc::new(Owner(Mutex::default()));
+            if env.monitor(&owner, &pid).is_none() {
+                // It is gone already.
+                cancel(vec![command]);
+                return;
+            }
+            lock(&OWNERS).insert(pid, owner.clone());
+            owner
+        }
+    };
+    let mut commands = lock(&owner.0);
+    commands.list.push(command);
+    if commands.list.len() >= commands.prune_at {
+        commands.list.retain(|command| !command.poll().is_final());
+        commands.prune_at = 2 * commands.list.len().max(32);
+    }
+}
+
+impl Owner {
+    /// The process is gone.
+    pub(crate) fn down(&self, pid: LocalPid) {
+        let owner = lock(&OWNERS).remove(&pid);
+        let commands = std::mem::take(&mut lock(&self.0).list);
+        cancel(commands);
+        drop(owner);
+    }
+}
+
+fn cancel(commands: Vec<Command>) {
+    later(move || {
+        for command in &commands {
+            command.cancel();
+        }
+    });
+}
+
+/// Does something that a scheduler of the VM has no time for, in order.
+pub(crate) fn later(work: impl FnOnce() + Send + 'static) {
+    type Work = Box<dyn FnOnce() + Send>;
+    static QUEUE: LazyLock<Option<mpsc::Sender<Work>>> = LazyLock::new(|| {
+        let (sender, receiver) = mpsc::channel::<Work>();
+        let serve = move || {
+            for work in receiver {
+                // A panic must not keep what comes after it from being done.
+                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+            }
+        };
+        std::thread::Builder::new().name("dala-later".to_owned()).spawn(serve).ok().map(|_| sender)
+    });
+    match &*QUEUE {
+        Some(queue) => drop(queue.send(Box::new(work))),
+        // Better late than never.
+        None => work(),
+    }
+}

@@ -1,0 +1,55 @@
+//! Lists of stages that only grow, shared by every copy of a pipeline.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustler::env::SavedTerm;
+use rustler::{Env, OwnedEnv, Term};
+
+/// A list of stages, as the terms they were given as: what they mean is found out when they run. None once it was freed.
+pub(crate) struct Pipeline(Mutex<Option<List>>);
+
+struct List {
+    env: OwnedEnv,
+    stages: Vec<SavedTerm>,
+}
+
+impl Pipeline {
+    pub(crate) fn new() -> Pipeline {
+        Pipeline(Mutex::new(Some(List { env: OwnedEnv::new(), stages: Vec::new() })))
+    }
+
+    /// Appends a stage; false if the pipeline was freed.
+    pub(crate) fn add(&self, stage: Term) -> bool {
+        match &mut *self.list() {
+            Some(list) => {
+                let stage = list.env.save(stage);
+                list.stages.push(stage);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Copies of the stages.
+    pub(crate) fn stages<'a>(&self, env: Env<'a>) -> Option<Vec<Term<'a>>> {
+        self.list().as_ref().map(|list| {
+            let copy = |stage: &SavedTerm| list.env.run(|own| stage.load(own).in_env(env));
+            list.stages.iter().map(copy).collect()
+        })
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.list().as_ref().map_or(0, |list| list.stages.len())
+    }
+
+    /// Forgets the stages and lets go of their buffers.
+    pub(crate) fn free(&self) {
+        let list = self.list().take();
+        drop(list);
+    }
+
+    fn list(&self) -> MutexGuard<'_, Option<List>> {
+        // Nothing is left half-done by a panic under this lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
