@@ -6,6 +6,7 @@
 #  2. LLVM 22 for the engine's CPU runtime (and LLD for its ROCm back end, which is type-checked). The engine's build script looks for a prebuilt bundle in a folder of the
 #     user's data directory and downloads it if it is missing; Debian's packages are put in that place instead, so that
 #     nothing is downloaded from anywhere but Debian.
+#  3. Elixir and Erlang for the Elixir package.
 set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive
 
@@ -14,7 +15,8 @@ bundle=tracel-llvm-23.1.0-4
 prefix=${XDG_DATA_HOME:-$HOME/.local/share}/tracel/$bundle
 
 packages=(build-essential pkg-config vulkan-tools libegl1 libgles2
-  llvm-22-dev libpolly-22-dev liblld-22-dev libz3-dev libzstd-dev zlib1g-dev libxml2-dev)
+  llvm-22-dev libpolly-22-dev liblld-22-dev libz3-dev libzstd-dev zlib1g-dev libxml2-dev
+  elixir erlang-dev)
 mesa=(mesa-vulkan-drivers libegl-mesa0 libgl1-mesa-dri)
 
 installed() { dpkg-query -W -f='${Status}\n' "$@" 2>/dev/null | grep -c '^install ok installed$'; }

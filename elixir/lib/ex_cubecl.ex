@@ -164,7 +164,8 @@ defmodule ExCubecl do
 
   @doc """
   Queues a command and returns its id at once. A command is a map, a list of maps (see `Dala.Gpu.Compute.Pipeline`), or the
-  same as JSON, where buffers are named by `id/1`. What is no command is an error.
+  same as JSON, where buffers are named by `id/1`. What is no command is an error. An id keeps no buffer alive: hold on to the
+  buffer until the command is submitted.
 
       iex> {:ok, buffer} = ExCubecl.buffer([-1.0, 2.0], [2], :f32)
       iex> {:ok, id} = ExCubecl.id(buffer)

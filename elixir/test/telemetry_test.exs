@@ -4,6 +4,8 @@ defmodule Dala.Gpu.Compute.TelemetryTest do
 
   alias Dala.Gpu.Compute.Telemetry
 
+  doctest Telemetry
+
   setup do
     assert Telemetry.init()
     id = make_ref()

@@ -21,6 +21,9 @@ pub struct SubmitOptions {
     pub deadline: Option<Duration>,
     /// What to do if the lane is full.
     pub when_full: WhenFull,
+    /// Whether to refuse kernels that were not planned yet, for callers that have no time: planning a call of a new shape may
+    /// take milliseconds.
+    pub only_planned: bool,
 }
 
 impl SubmitOptions {
@@ -44,6 +47,12 @@ impl SubmitOptions {
     /// What to do if the lane is full.
     pub fn when_full(mut self, when_full: WhenFull) -> SubmitOptions {
         self.when_full = when_full;
+        self
+    }
+
+    /// Refusing kernels that were not planned yet.
+    pub fn only_planned(mut self) -> SubmitOptions {
+        self.only_planned = true;
         self
     }
 

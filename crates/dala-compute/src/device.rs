@@ -232,8 +232,9 @@ impl Device {
     /// A stage does not fit its kernel, a buffer is freed, of another device, or known to be unreadable; the lane is full and
     /// the options say so; or the device is suspended and commands are to fail. Nothing is queued then.
     pub fn submit(&self, stages: impl Into<Vec<Stage>>, options: impl Into<SubmitOptions>) -> Result<Command, Error> {
-        let job = self.0.prepare(&stages.into())?;
-        let ticket = self.0.queue.submit(job, options.into().submission())?;
+        let options = options.into();
+        let job = self.0.prepare(&stages.into(), options.only_planned)?;
+        let ticket = self.0.queue.submit(job, options.submission())?;
         Ok(Command::new(ticket, self.0.clone()))
     }
 

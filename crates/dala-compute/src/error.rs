@@ -68,6 +68,12 @@ pub enum Error {
         /// The id.
         buffer: BufferId,
     },
+    /// The call was not planned yet, and the caller has no time for that.
+    #[error("kernel `{kernel}` was not planned for such a call yet")]
+    Unplanned {
+        /// The kernel.
+        kernel: String,
+    },
     /// A text that is no command.
     #[error("this is no command: {reason}")]
     InvalidCommand {
@@ -179,6 +185,7 @@ impl Error {
             Error::Poisoned { .. } => "poisoned",
             Error::Unwritten { .. } => "unwritten",
             Error::UnknownBuffer { .. } => "unknown_buffer",
+            Error::Unplanned { .. } => "unplanned",
             Error::InvalidCommand { .. } => "invalid_command",
             Error::SizeMismatch { .. } => "size_mismatch",
             Error::ElementMismatch { .. } => "dtype_mismatch",

@@ -1,7 +1,7 @@
 //! Data on the host's side of a command.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes on their way to a device: of a vector, or of whatever else holds them. They are not copied before they are needed.
 #[derive(Clone)]
@@ -69,7 +69,20 @@ impl fmt::Debug for HostData {
 /// # }
 /// ```
 #[derive(Clone, Default)]
-pub struct Readback(Arc<Mutex<Option<Vec<u8>>>>);
+pub struct Readback(Arc<Mutex<State>>);
+
+enum State {
+    /// Memory to read into.
+    Spare(Vec<u8>),
+    /// What was read.
+    Read(Vec<u8>),
+}
+
+impl Default for State {
+    fn default() -> State {
+        State::Spare(Vec::new())
+    }
+}
 
 impl Readback {
     /// An empty place.
@@ -77,13 +90,36 @@ impl Readback {
         Readback::default()
     }
 
+    /// A place whose bytes go into `memory`, whatever is in it: fresh memory is slow to fill for the first time.
+    pub fn reusing(memory: Vec<u8>) -> Readback {
+        Readback(Arc::new(Mutex::new(State::Spare(memory))))
+    }
+
     /// Takes the bytes, if a stage has read some and nobody took them yet.
     pub fn take(&self) -> Option<Vec<u8>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        match std::mem::take(&mut *self.state()) {
+            State::Read(data) => Some(data),
+            State::Spare(_) => None,
+        }
+    }
+
+    /// So many bytes to read into.
+    pub(crate) fn memory(&self, bytes: usize) -> Vec<u8> {
+        let (State::Spare(mut memory) | State::Read(mut memory)) = std::mem::take(&mut *self.state());
+        if memory.capacity() < bytes {
+            return vec![0; bytes];
+        }
+        memory.resize(bytes, 0);
+        memory
     }
 
     pub(crate) fn put(&self, data: Vec<u8>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(data);
+        *self.state() = State::Read(data);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing is left half-done by a panic under this lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -67,6 +67,8 @@ impl Prepared {
 /// The work of one command.
 #[derive(Default)]
 pub(crate) struct Job {
+    /// Whether calls that were not planned yet are refused while it is prepared.
+    pub(crate) only_planned: bool,
     pub(crate) stages: SmallVec<[Prepared; 1]>,
     reads: SmallVec<[ResourceId; 3]>,
     writes: SmallVec<[ResourceId; 1]>,

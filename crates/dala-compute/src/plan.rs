@@ -248,15 +248,24 @@ impl Plans {
         Plans(Mutex::new(LruCache::with_hasher(CACHED_PLANS, FxBuildHasher)))
     }
 
-    /// The plan for a call: remembered, or made now.
-    pub(crate) fn call(&self, facts: &DeviceFacts, kernel: &Kernel, signature: &Signature) -> Result<Arc<Plan>, Error> {
+    /// The plan for a call: remembered, or made now unless that is not wanted.
+    pub(crate) fn call(
+        &self,
+        facts: &DeviceFacts,
+        kernel: &Kernel,
+        signature: &Signature,
+        only_planned: bool,
+    ) -> Result<Arc<Plan>, Error> {
         let key = PlanKey::Call {
             kernel: kernel.id,
             inputs: signature.inputs.clone(),
             output: signature.output.clone(),
             params: signature.params.iter().map(|(_, kind, value)| ParamForm::of(&kernel.work, kind, value)).collect(),
         };
-        self.get(key, || Plan::for_call(facts, kernel, signature))
+        self.get(key, || match only_planned {
+            true => Err(Error::Unplanned { kernel: kernel.spec.name.clone() }),
+            false => Plan::for_call(facts, kernel, signature),
+        })
     }
 
     /// The plan that copies 32-bit words from its only input.

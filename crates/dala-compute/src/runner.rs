@@ -159,7 +159,7 @@ impl Batch {
                     // What there is to read is not what was to be written, and the piece has failed anyway.
                     return Ok(());
                 }
-                let mut data = vec![0; *bytes];
+                let mut data = into.memory(*bytes);
                 self.pool.download(from, &mut data)?;
                 into.put(data);
                 Ok(())

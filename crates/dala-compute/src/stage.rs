@@ -106,8 +106,9 @@ impl From<Stage> for Vec<Stage> {
 
 impl Core {
     /// Validates and plans stages. Nothing waits for the device.
-    pub(crate) fn prepare(self: &Arc<Core>, stages: &[Stage]) -> Result<Job, Error> {
+    pub(crate) fn prepare(self: &Arc<Core>, stages: &[Stage], only_planned: bool) -> Result<Job, Error> {
         let mut job = Job::default();
+        job.only_planned = only_planned;
         for (index, stage) in stages.iter().enumerate() {
             self.prepare_stage(&mut job, stage).map_err(|error| error.in_stage(index, stages.len()))?;
         }
@@ -185,7 +186,7 @@ impl Core {
             job.push(Prepared::Nothing, &reads, &[output.slot()]);
             return Ok(());
         }
-        let plan = self.plans.call(self.facts(), &kernel, &signature)?;
+        let plan = self.plans.call(self.facts(), &kernel, &signature, job.only_planned)?;
         let params = plan.param_values(&kernel.spec.name, &signature)?;
         if output.is_empty() {
             job.push(Prepared::Nothing, &reads, &[output.slot()]);

@@ -351,7 +351,7 @@ impl<F: Send + 'static> Inner<F> {
     fn submit(&self, frame: &F) -> Result<Command, Error> {
         // A full lane must not make the thread wait that empties it.
         let StreamOptions { lane, deadline, .. } = self.options;
-        let options = SubmitOptions { lane, deadline, when_full: WhenFull::Refuse };
+        let options = SubmitOptions { lane, deadline, when_full: WhenFull::Refuse, only_planned: false };
         let device = self.state().device.clone();
         let Some(device) = device else { return Err(EngineError::internal("the stream was dropped").into()) };
         // A panic here would leave the frame in flight for ever.

@@ -1,5 +1,5 @@
-# A small stand-in for Nx, so that the bridge to it is tested where Nx cannot be had. It knows only what the tests
-# use, and behaves there as Nx 0.7 does.
+# A small stand-in for Nx, so that the bridge to it is tested where Nx cannot be had. It knows only what the
+# tests use, and behaves there as Nx 0.7 does.
 unless Code.ensure_loaded?(Nx) do
   defmodule Nx.Tensor do
     @moduledoc false

@@ -1,12 +1,16 @@
 //! Answers to processes, as messages.
 
-use std::sync::{Mutex, PoisonError};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
 
 use dala_compute::{Command, Error, Readback};
 use rustler::env::SavedTerm;
+use rustler::thread::is_scheduler_thread;
 use rustler::{Encoder, Env, LocalPid, OwnedEnv, ResourceArc, Term};
 
 use crate::host::Block;
+use crate::owners::later;
 use crate::terms::{self, atoms};
 
 /// Smaller data is copied into the message: a binary of its own costs more.
@@ -52,30 +56,58 @@ impl Caller {
 }
 
 /// Somebody who waits for a command, and may stop waiting.
-pub(crate) struct Wait(Mutex<Option<Caller>>);
+pub(crate) struct Wait(Arc<Watch>);
 
 impl Wait {
     /// Tells `caller` when `command` has ended.
-    pub(crate) fn start(command: &Command, caller: Caller) -> ResourceArc<Wait> {
-        let wait = ResourceArc::new(Wait(Mutex::new(Some(caller))));
-        let waiting = wait.clone();
-        command.on_complete(move |result| {
-            // The lock is held while the message is sent: whoever stops waiting knows whether there is one.
-            if let Some(caller) = waiting.caller().take() {
-                caller.answer_result(result);
-            }
-        });
-        wait
+    pub(crate) fn start(command: Command, caller: Caller) -> ResourceArc<Wait> {
+        ResourceArc::new(Wait(watch(command, move |result| caller.answer_result(result))))
     }
 
     /// Stops waiting: a message was sent before this returns, or none will be.
     pub(crate) fn stop(&self) {
-        drop(self.caller().take());
+        drop(self.0.waiting().take());
+    }
+}
+
+type Deliver = Box<dyn FnOnce(Result<(), Error>) + Send>;
+
+/// A command that is awaited, by a task that is polled in the thread that ends the command: a thread of its own for answers
+/// would make each come later.
+pub(crate) struct Watch(Mutex<Option<(Command, Deliver)>>);
+
+/// Delivers how a command ended, never from a thread of the VM.
+pub(crate) fn watch(command: Command, deliver: impl FnOnce(Result<(), Error>) + Send + 'static) -> Arc<Watch> {
+    let watch = Arc::new(Watch(Mutex::new(Some((command, Box::new(deliver))))));
+    watch.clone().look();
+    watch
+}
+
+impl Watch {
+    /// Delivers if the command has ended; otherwise it is looked at again when it has.
+    fn look(self: Arc<Self>) {
+        let waker = Waker::from(self.clone());
+        // The lock is held while it is delivered: whoever stops waiting knows whether it was.
+        let mut waiting = self.waiting();
+        let Some((command, _)) = waiting.as_mut() else { return };
+        let Poll::Ready(result) = Pin::new(command).poll(&mut Context::from_waker(&waker)) else { return };
+        if is_scheduler_thread() {
+            drop(waiting);
+            later(move || self.look());
+        } else if let Some((_, deliver)) = waiting.take() {
+            deliver(result);
+        }
     }
 
-    fn caller(&self) -> std::sync::MutexGuard<'_, Option<Caller>> {
+    fn waiting(&self) -> MutexGuard<'_, Option<(Command, Deliver)>> {
         // Nothing is left half-done by a panic under this lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wake for Watch {
+    fn wake(self: Arc<Self>) {
+        self.look();
     }
 }
 

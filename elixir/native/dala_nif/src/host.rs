@@ -1,7 +1,11 @@
 //! Data on its way between the VM and a device.
 
-use dala_compute::HostData;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use dala_compute::{HostData, Readback};
 use rustler::{Binary, OwnedEnv, Term};
+
+use crate::owners::later;
 
 /// Smaller binaries are copied: holding one costs more.
 const WORTH_HOLDING: usize = 16 * 1024;
@@ -43,3 +47,59 @@ pub(crate) fn host_data(term: Term) -> Option<HostData> {
 
 /// What was read from a device, until the last binary that shows it is gone.
 pub(crate) struct Block(pub(crate) Vec<u8>);
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        give_back(std::mem::take(&mut self.0));
+    }
+}
+
+/// Memory that was read into, kept for the next read: memory that is fresh from the system is several times slower to fill.
+static SPARE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+/// Smaller blocks come from the allocator's own reserves.
+const WORTH_KEEPING: usize = 1024 * 1024;
+/// The most that is kept, in bytes.
+const MOST_KEPT: usize = 128 * 1024 * 1024;
+
+fn spare() -> MutexGuard<'static, Vec<Vec<u8>>> {
+    // Nothing is left half-done by a panic under this lock.
+    SPARE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A place to read so many bytes into.
+pub(crate) fn readback(bytes: usize) -> Readback {
+    if bytes < WORTH_KEEPING {
+        return Readback::new();
+    }
+    let mut spare = spare();
+    // One that is much larger would keep memory that nobody uses.
+    let fits = |block: &Vec<u8>| (bytes..=2 * bytes).contains(&block.capacity());
+    match spare.iter().rposition(fits) {
+        Some(place) => Readback::reusing(spare.remove(place)),
+        None => Readback::new(),
+    }
+}
+
+/// Keeps memory for the next read. What there is no room for goes, the oldest first.
+fn give_back(block: Vec<u8>) {
+    if block.capacity() < WORTH_KEEPING {
+        return;
+    }
+    let mut gone = Vec::new();
+    let mut spare = spare();
+    spare.push(block);
+    while spare.iter().map(Vec::capacity).sum::<usize>() > MOST_KEPT {
+        gone.push(spare.remove(0));
+    }
+    drop(spare);
+    if !gone.is_empty() {
+        // Giving much memory back to the system takes milliseconds, which a scheduler does not have.
+        later(move || drop(gone));
+    }
+}
+
+/// Gives what is kept back to the system.
+pub(crate) fn trim() {
+    let gone = std::mem::take(&mut *spare());
+    drop(gone);
+}

@@ -9,13 +9,11 @@ mod pipelines;
 mod streams;
 mod terms;
 
-use dala_compute::{
-    Buffer, Command, CommandId, DType, Device, Lane, Readback, Stage, SubmitOptions, WhenFull, WhileSuspended,
-};
+use dala_compute::{Buffer, Command, CommandId, DType, Device, Lane, Stage, SubmitOptions, WhenFull, WhileSuspended};
 use rustler::types::atom::Atom;
 use rustler::{Encoder, Env, LocalPid, Monitor, Resource, ResourceArc, Term};
 
-use answers::{Caller, Wait};
+use answers::{Caller, Wait, watch};
 use host::{Block, host_data};
 use measure::measured;
 use owners::{Owner, later, own};
@@ -118,13 +116,19 @@ fn memory(env: Env, device: Dev, tag: Term) -> Atom {
 #[rustler::nif]
 fn trim(env: Env, device: Dev, tag: Term) -> Atom {
     let caller = Caller::new(env, tag);
-    in_a_thread(move || caller.answer_result(device.0.trim()))
+    in_a_thread(move || {
+        host::trim();
+        caller.answer_result(device.0.trim());
+    })
 }
 
 #[rustler::nif]
 fn memory_pressure(env: Env, device: Dev, tag: Term) -> Atom {
     let caller = Caller::new(env, tag);
-    in_a_thread(move || caller.answer_result(device.0.memory_pressure()))
+    in_a_thread(move || {
+        host::trim();
+        caller.answer_result(device.0.memory_pressure());
+    })
 }
 
 #[rustler::nif]
@@ -239,12 +243,12 @@ fn free(buffer: Buf) -> Atom {
 #[rustler::nif]
 fn read<'a>(env: Env<'a>, device: Dev, buffer: Buf, tag: Term<'a>) -> Term<'a> {
     measured("read", || {
-        let readback = Readback::new();
+        let readback = host::readback(buffer.0.size_bytes());
         let submitted = device.0.submit(Stage::read_buffer(&buffer.0, &readback), refusing());
         let read = submitted.map(|command| {
             let caller = Caller::new(env, tag);
-            command.on_complete(move |result| caller.answer(|env| answers::data(env, result, &readback)));
-            own(env, command);
+            own(env, command.clone());
+            watch(command, move |result| caller.answer(|env| answers::data(env, result, &readback)));
         });
         done(env, read.map_err(Failure::from))
     })
@@ -252,13 +256,16 @@ fn read<'a>(env: Env<'a>, device: Dev, buffer: Buf, tag: Term<'a>) -> Term<'a> {
 
 // Commands.
 
-/// Queues stages. `tag` is nil, or what the message of completion is tagged with.
+/// Queues stages; refused as `:unplanned` if that would take long. `tag` is nil, or what the message of completion is tagged with.
 #[rustler::nif]
 fn submit<'a>(env: Env<'a>, device: Dev, stages: Term<'a>, options: Term<'a>, owned: bool, tag: Term<'a>) -> Term<'a> {
-    measured("submit", || answer(env, submit_stages(env, &device.0, stages, options, owned, tag)))
+    measured("submit", || {
+        let options = terms::submit_options(options).map(SubmitOptions::only_planned);
+        answer(env, submit_stages(env, &device.0, stages, options, owned, tag))
+    })
 }
 
-/// The same for long lists.
+/// The same for long lists, and for kernels that are to be planned first.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn submit_many<'a>(
     env: Env<'a>,
@@ -268,7 +275,7 @@ fn submit_many<'a>(
     owned: bool,
     tag: Term<'a>,
 ) -> Term<'a> {
-    answer(env, submit_stages(env, &device.0, stages, options, owned, tag))
+    answer(env, submit_stages(env, &device.0, stages, terms::submit_options(options), owned, tag))
 }
 
 /// The same for a command that is written as JSON.
@@ -288,15 +295,15 @@ fn submit_stages(
     env: Env,
     device: &Device,
     stages: Term,
-    options: Term,
+    options: Result<SubmitOptions, Bad>,
     owned: bool,
     tag: Term,
 ) -> Result<u64, Failure> {
-    let command = device.submit(terms::stages(stages)?, terms::submit_options(options)?)?;
+    let command = device.submit(terms::stages(stages)?, options?)?;
     let id = command.id().0;
     if tag.decode::<Atom>().ok() != Some(atoms::nil()) {
         let caller = Caller::new(env, tag);
-        command.on_complete(move |result| caller.answer_result(result));
+        watch(command.clone(), move |result| caller.answer_result(result));
     }
     if owned {
         own(env, command);
@@ -339,7 +346,7 @@ fn wait<'a>(env: Env<'a>, device: Dev, id: u64, tag: Term<'a>) -> Term<'a> {
     measured("wait", || match command(&device.0, id) {
         Ok(command) => match command.outcome() {
             Some(result) => (atoms::done(), terms::result(env, &result)).encode(env),
-            None => (atoms::waiting(), Wait::start(&command, Caller::new(env, tag))).encode(env),
+            None => (atoms::waiting(), Wait::start(command, Caller::new(env, tag))).encode(env),
         },
         Err(failure) => (atoms::done(), done(env, Err(failure))).encode(env),
     })
@@ -403,13 +410,12 @@ fn stream<'a>(
     let make = || {
         let (input, output) = (optional_buffer(buffers.0)?, optional_buffer(buffers.1)?);
         let (options, blocks) = terms::stream_options(options)?;
-        Ok(ResourceArc::new(FrameStream::new(
-            &device.0,
-            (input, output),
-            terms::stages(stages)?,
-            (options, blocks),
-            to,
-        )))
+        let stages = terms::stages(stages)?;
+        // Plans them too, so that pushing frames does not.
+        if let Some(problem) = device.0.check(&stages).into_iter().next() {
+            return Err(problem.into());
+        }
+        Ok(ResourceArc::new(FrameStream::new(&device.0, (input, output), stages, (options, blocks), to)))
     };
     answer(env, make())
 }
@@ -466,6 +472,23 @@ fn measure(on: bool) -> Atom {
 #[rustler::nif]
 fn measurements() -> Vec<(&'static str, u64, u64, u64)> {
     measure::times().into_iter().map(|(name, times)| (name, times.calls, times.max, times.total)).collect()
+}
+
+/// Runs a kernel so often from a native thread, which waits for each: what the same takes without the VM. Answers the
+/// nanoseconds of each.
+#[rustler::nif]
+fn time_runs<'a>(env: Env<'a>, device: Dev, call: (String, Vec<Buf>, Buf), times: usize, tag: Term<'a>) -> Atom {
+    let caller = Caller::new(env, tag);
+    in_a_thread(move || {
+        let (kernel, inputs, output) = call;
+        let inputs: Vec<&Buffer> = inputs.iter().map(|input| &input.0).collect();
+        let run = |_| {
+            let start = std::time::Instant::now();
+            device.0.run(&kernel, &inputs, &output.0, ()).map(|()| start.elapsed().as_nanos() as u64)
+        };
+        let times = (0..times).map(run).collect::<Result<Vec<u64>, _>>();
+        caller.answer(|env| answer(env, times.map_err(Failure::from)));
+    })
 }
 
 /// Does something that may take long; if there is no thread for it, here and now.

@@ -19,6 +19,7 @@ struct Frame {
 
 /// A stream and who waits to push a frame.
 pub(crate) struct FrameStream {
+    output_bytes: usize,
     in_flight: usize,
     blocks: bool,
     state: Mutex<State>,
@@ -62,6 +63,7 @@ impl FrameStream {
         (options, blocks): (StreamOptions, bool),
         (pid, tag): (LocalPid, Term),
     ) -> FrameStream {
+        let output_bytes = output.as_ref().map_or(0, Buffer::size_bytes);
         let make = move |frame: &Frame| {
             let write = input.as_ref().map(|input| Stage::write_buffer(input, frame.data.clone()));
             let read = output.as_ref().map(|output| Stage::read_buffer(output, &frame.readback));
@@ -82,7 +84,7 @@ impl FrameStream {
         let in_flight = options.in_flight;
         let stream = Stream::with_callback(device, make, options, on_frame);
         let state = Mutex::new(State { stream: Some(stream), next: 0 });
-        FrameStream { in_flight, blocks, state, waiting }
+        FrameStream { output_bytes, in_flight, blocks, state, waiting }
     }
 
     /// Pushes a frame; or says `:full` and tells the caller when to try again.
@@ -100,7 +102,7 @@ impl FrameStream {
             }
             lock(&self.waiting).pop_back();
         }
-        let frame = Frame { number: *next, data, readback: Readback::new() };
+        let frame = Frame { number: *next, data, readback: crate::host::readback(self.output_bytes) };
         *next += 1;
         match stream.push(frame) {
             Ok(Pushed::Started) => atoms::started().encode(env),

@@ -11,8 +11,8 @@ defmodule Dala.Gpu.Compute.Codec do
   @sizes [f32: 4, f64: 8, s32: 4, s64: 8, u32: 4, u8: 1]
   @dtypes Keyword.keys(@sizes)
 
-  # The first number past the largest f32 that no longer rounds down to it. `<<x::float-32>>` would turn it into
-  # infinity without a word.
+  # The first number that does not round to the largest f32. `<<x::float-32>>` would turn it into infinity
+  # without a word.
   @f32_overflow 3.4028235677973366e38
   # Integers above the largest f64 have no float at all.
   @f64_largest trunc(1.7976931348623157e308)
@@ -78,9 +78,10 @@ defmodule Dala.Gpu.Compute.Codec do
 
   def decode(other, _dtype), do: raise(ArgumentError, "expected a binary, got #{show(other)}")
 
-  # The two loops: `append` writes a list behind `bytes`, or gives :error at the first element that does not fit, and
-  # `elements` reads a binary. They take eight elements a step. Most of their time goes into garbage collection, and so
-  # there is less garbage: every append makes a term, and every step of `elements` needs a place on the stack.
+  # The two loops: `append` writes a list behind `bytes`, or gives :error at the first element that does not
+  # fit, and `elements` reads a binary. Most of their time would go into garbage collection, because every
+  # append makes a term and every step of `elements` takes a place on the stack. Eight elements a step make
+  # less of both.
   @step 8
 
   for {dtype, size} <- @sizes do
@@ -136,29 +137,34 @@ defmodule Dala.Gpu.Compute.Codec do
 
     # A function for each type: the runtime reads a binary faster if nothing else is decided on the way.
     read = :"elements_#{dtype}"
-    defp elements(unquote(dtype), binary), do: unquote(read)(binary)
 
-    defp unquote(read)(<<unquote_splicing(Enum.map(many, segment)), rest::binary>>) do
-      [unquote_splicing(many) | unquote(read)(rest)]
-    end
-
-    defp unquote(read)(<<unquote(segment.(x)), rest::binary>>), do: [unquote(x) | unquote(read)(rest)]
-
-    # A float segment matches finite floats only.
-    if non_finite = @non_finite[dtype] do
-      defp unquote(read)(<<bits::little-unquote(width), rest::binary>>) do
-        x =
-          case bits do
-            unquote(non_finite[:infinity]) -> :infinity
-            unquote(non_finite[:neg_infinity]) -> :neg_infinity
-            _ -> :nan
-          end
-
-        [x | unquote(read)(rest)]
+    if dtype == :u8 do
+      defp unquote(read)(binary), do: :binary.bin_to_list(binary)
+    else
+      defp unquote(read)(<<unquote_splicing(Enum.map(many, segment)), rest::binary>>) do
+        [unquote_splicing(many) | unquote(read)(rest)]
       end
+
+      defp unquote(read)(<<unquote(segment.(x)), rest::binary>>), do: [unquote(x) | unquote(read)(rest)]
+
+      # A float segment matches finite floats only.
+      if non_finite = @non_finite[dtype] do
+        defp unquote(read)(<<bits::little-unquote(width), rest::binary>>) do
+          x =
+            case bits do
+              unquote(non_finite[:infinity]) -> :infinity
+              unquote(non_finite[:neg_infinity]) -> :neg_infinity
+              _ -> :nan
+            end
+
+          [x | unquote(read)(rest)]
+        end
+      end
+
+      defp unquote(read)(<<>>), do: []
     end
 
-    defp unquote(read)(<<>>), do: []
+    defp elements(unquote(dtype), binary), do: unquote(read)(binary)
   end
 
   defp append(_dtype, [], bytes), do: bytes

@@ -140,7 +140,7 @@ defmodule Dala.Gpu.Compute.Kernel do
   """
   defmacro kernel(name, options \\ [], do: body) do
     if not is_atom(name), do: raise(ArgumentError, "the name of a kernel must be an atom")
-    expression = Syntax.to_expression(body)
+    expression = Syntax.to_expression(body, __CALLER__.file)
 
     quote do
       @dala_kernels {unquote(name), unquote(expression), unquote(options)}

@@ -93,6 +93,7 @@ defmodule Dala.Gpu.Compute.Native do
   def dtypes, do: nif()
   def measure(_on), do: nif()
   def measurements, do: nif()
+  def time_runs(_device, _call, _times, _tag), do: nif()
 
   defp nif, do: raise(Dala.Gpu.Compute.Error, code: :nif_not_loaded, message: not_loaded() || "not loaded")
 end

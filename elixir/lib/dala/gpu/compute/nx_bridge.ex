@@ -1,7 +1,7 @@
 defmodule Dala.Gpu.Compute.NxBridge do
   @moduledoc false
-  # Tensors to bytes and back. Nx is looked for at each call, so that a package compiled without it works as soon
-  # as it is there.
+  # Tensors to bytes and back. Nx is looked for at each call, so that a package compiled without it works as
+  # soon as it is there.
 
   alias Dala.Gpu.Compute.{Codec, Error}
 

@@ -103,8 +103,18 @@ defmodule Dala.Gpu.Compute.Runtime do
   # Queues stages. `tag` is nil, or tags the message that tells of the end.
   def submit(stages, options \\ @default_options, owned \\ true, tag \\ nil) do
     with {:ok, device} <- device() do
-      submit = if longer?(stages, @many), do: &Native.submit_many/5, else: &Native.submit/5
-      queue(options, fn -> submit.(device, stages, options, owned, tag) end)
+      queue(options, fn -> submit(device, stages, options, owned, tag) end)
+    end
+  end
+
+  defp submit(device, stages, options, owned, tag) do
+    if longer?(stages, @many) do
+      Native.submit_many(device, stages, options, owned, tag)
+    else
+      # Planning a kernel for the first time takes too long for a normal scheduler.
+      with {:error, %Error{code: :unplanned}} <- Native.submit(device, stages, options, owned, tag) do
+        Native.submit_many(device, stages, options, owned, tag)
+      end
     end
   end
 

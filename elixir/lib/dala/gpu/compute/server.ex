@@ -34,10 +34,12 @@ defmodule Dala.Gpu.Compute.Server do
   @spec device() :: {:ok, reference()} | {:error, Error.t()}
   def device do
     case :persistent_term.get(@device, nil) do
-      nil -> ask(100)
+      nil -> if Native.not_loaded(), do: {:error, not_loaded()}, else: ask(100)
       device -> {:ok, device}
     end
   end
+
+  defp not_loaded, do: Error.new(:nif_not_loaded, Native.not_loaded())
 
   # It may be about to be started again.
   defp ask(tries) do

@@ -18,13 +18,13 @@ defmodule Dala.Gpu.Compute.Telemetry do
   | `[:dala_gpu, :kernel, :exception]` | when running it raised | `duration`, `monotonic_time` |
   | `[:dala_gpu, :transfer, ...]` | around an upload or a download | the same |
   | `[:dala_gpu, :pipeline, ...]` | around a pipeline | the same |
-  | `[:dala_gpu, :memory]` | when memory use is reported | as given there |
+  | `[:dala_gpu, :memory]` | when memory use is asked for | `live`, `peak`, `cached`, `buffers` |
 
-  Times are in native units. A call that fails without raising ends with `:stop`, and the metadata of that event
-  has its error as `:error`. The metadata of `:exception` has `:kind`, `:reason` and `:stacktrace`.
+  Times are in native units. A call that fails without raising ends with `:stop`, and the metadata of that
+  event has its error as `:error`. The metadata of `:exception` has `:kind`, `:reason` and `:stacktrace`.
 
-  Whether `:telemetry` is there is found out once, when the application starts, and costs one look-up per event
-  after that. If you load it into a running system later, call `init/0`.
+  Whether `:telemetry` is there is found out once, when the application starts. After that it costs one
+  look-up per event. If you load it into a running system later, call `init/0`.
   """
 
   @compile {:no_warn_undefined, :telemetry}
@@ -48,8 +48,11 @@ defmodule Dala.Gpu.Compute.Telemetry do
   @doc """
   Runs `fun`, reports when it starts and how it ends, and returns its result.
 
-  `event` is `:kernel`, `:transfer` or `:pipeline`. A result of the form `{:error, reason}` adds `error: reason` to
-  the metadata of the `:stop` event.
+  `event` is `:kernel`, `:transfer` or `:pipeline`. A result of the form `{:error, reason}` adds
+  `error: reason` to the metadata of the `:stop` event.
+
+      iex> Dala.Gpu.Compute.Telemetry.span(:kernel, %{kernel: "relu"}, fn -> {:ok, 3} end)
+      {:ok, 3}
   """
   @spec span(:kernel | :transfer | :pipeline, map, (() -> result)) :: result when result: term
   def span(event, metadata, fun) when event in @spans and is_map(metadata) and is_function(fun, 0) do
@@ -74,6 +77,9 @@ defmodule Dala.Gpu.Compute.Telemetry do
 
   @doc """
   Reports one point in time. `event` is `:memory`.
+
+      iex> Dala.Gpu.Compute.Telemetry.execute(:memory, %{live: 4096})
+      :ok
   """
   @spec execute(:memory, map, map) :: :ok
   def execute(event, measurements, metadata \\ %{})

@@ -2,10 +2,11 @@ defmodule Dala.Gpu.Compute.Kernel.Syntax do
   @moduledoc false
   # Quoted Elixir to the text of an expression, as the body of `kernel :name do ... end`.
   #
-  # Only the form is looked at here. Names and the number of arguments are checked where the text is read, which
-  # knows the inputs, the params and the functions.
+  # Only the form is looked at here. Names and the number of arguments are checked where the text is read:
+  # there the inputs, the params and the functions are known.
 
-  # How strongly an operator binds in an expression. What binds weaker than its surroundings needs parentheses.
+  # How strongly an operator binds in an expression. What binds weaker than what is around it needs
+  # parentheses.
   @any 0
   @comparison 3
   @prefix 6
@@ -36,9 +37,9 @@ defmodule Dala.Gpu.Compute.Kernel.Syntax do
   # A local is written out wherever it is used, so that a few lines can grow without end: `y = y * y`.
   @longest_text 65_536
 
-  @allowed "allowed are numbers, true, false, names, + - * / ** rem(a, b), comparisons, && || ! and or not, " <>
-             "if with else, cond that ends with true, function calls, the channels x.r x.g x.b x.a, and lines " <>
-             "that name a value (y = x * 2)"
+  @allowed "allowed are numbers, true, false, names, + - * / ** rem(a, b), comparisons, && || ! and or, " <>
+             "not, if with else, cond that ends with true, function calls, the channels x.r x.g x.b x.a, " <>
+             "and lines that name a value (y = x * 2)"
 
   @doc """
   The expression that `ast` stands for.
@@ -207,7 +208,7 @@ defmodule Dala.Gpu.Compute.Kernel.Syntax do
   defp check_length({text, _strength} = value, context) do
     if byte_size(text) > @longest_text do
       refuse_because(
-        "the expression grows past #{@longest_text} characters: a named value is written out wherever it is used",
+        "the text grows past #{@longest_text} bytes: a named value is written out wherever it is used",
         context
       )
     end

@@ -1,0 +1,206 @@
+defmodule ApiTest do
+  # The functions and types that the documents name, and whether the public modules say what they do.
+  use ExUnit.Case
+
+  @functions [
+    {Dala.Gpu.Compute,
+     add: 3,
+     buffer: 3,
+     buffer_from_binary: 3,
+     buffer_zeros: 2,
+     device_info: 0,
+     dtype: 1,
+     free: 1,
+     free_many: 1,
+     free_pipeline: 1,
+     from_nx: 1,
+     gpu?: 0,
+     matmul: 3,
+     multiply: 3,
+     pipeline: 0,
+     pipeline_add: 2,
+     pipeline_run: 1,
+     poll: 1,
+     read: 1,
+     read_binary: 1,
+     read_list: 1,
+     relu: 2,
+     run_kernel: 4,
+     run_kernel_async: 4,
+     run_to_surface: 5,
+     scale: 3,
+     shape: 1,
+     size: 1,
+     submit: 1,
+     to_nx: 3,
+     version: 0,
+     wait: 1},
+    {Dala.Gpu.Compute.Pipeline, add: 2, new: 0, run: 1, stage_count: 1, stages: 1},
+    # As the guide calls them.
+    {ExCubecl,
+     buffer: 3,
+     pipeline: 0,
+     pipeline_add: 4,
+     pipeline_free: 1,
+     pipeline_run: 1,
+     poll: 1,
+     read: 1,
+     submit: 1,
+     wait: 1},
+    {Dala.Gpu, create_surface: 2, present: 1, set_pixels: 2}
+  ]
+
+  @types [{Dala.Gpu.Compute.Pipeline, stage: 0, t: 0}]
+
+  # Take the mark off when they are there.
+  @still_to_come [
+    {Dala.Gpu.Compute, :run_to_surface, 5},
+    {Dala.Gpu, :create_surface, 2},
+    {Dala.Gpu, :present, 1},
+    {Dala.Gpu, :set_pixels, 2}
+  ]
+
+  # What is public and has no doctest of its own.
+  @in_moduledoc "in the doctest of the moduledoc"
+  @without_doctest %{
+    {Dala.Gpu.Compute, :from_nx, 1} => "Nx is optional; see nx_bridge_test.exs",
+    {Dala.Gpu.Compute, :to_nx, 3} => "Nx is optional; see nx_bridge_test.exs",
+    {Dala.Gpu.Compute.Kernel, :kernel, 3} => "a macro for the bodies of modules; shown in the moduledoc",
+    {Dala.Gpu.Compute.Stream, :new, 1} => @in_moduledoc,
+    {Dala.Gpu.Compute.Stream, :push, 2} => @in_moduledoc,
+    {Dala.Gpu.Compute.Stream, :stats, 1} => @in_moduledoc,
+    {Dala.Gpu.Compute.Stream, :stop, 1} => @in_moduledoc,
+    {Dala.Gpu.Compute.Server, :child_spec, 1} => "written by `use GenServer`",
+    {Dala.Gpu.Compute.Telemetry, :init, 0} => "the answer depends on whether :telemetry is there"
+  }
+
+  # A macro's spec would be about syntax trees; the other is written by `use GenServer`.
+  @without_spec [{Dala.Gpu.Compute.Kernel, :kernel, 3}, {Dala.Gpu.Compute.Server, :child_spec, 1}]
+
+  describe "the documents' API" do
+    test "has 50 entries" do
+      counts = for {module, list} <- @functions, do: {module, length(list)}
+      types = for {_, list} <- @types, type <- list, do: type
+      assert counts[Dala.Gpu.Compute] == 31
+      assert counts[Dala.Gpu.Compute.Pipeline] + length(types) == 7
+      assert counts[ExCubecl] == 9
+      assert counts[Dala.Gpu] == 3
+      assert Enum.sum(Keyword.values(counts)) + length(types) == 50
+    end
+
+    test "is there" do
+      for {module, list} <- @functions, {name, arity} <- list do
+        function = {module, name, arity}
+        there? = Code.ensure_loaded?(module) and function_exported?(module, name, arity)
+
+        cond do
+          function not in @still_to_come -> assert there?, "#{show(function)} is missing"
+          there? -> flunk("#{show(function)} is there: take the mark off")
+          true -> IO.puts("still to come: #{show(function)}")
+        end
+      end
+
+      named = for {module, list} <- @functions, {name, arity} <- list, do: {module, name, arity}
+      assert @still_to_come -- named == []
+    end
+
+    test "has its types" do
+      for {module, list} <- @types, {name, arity} <- list do
+        {:ok, types} = Code.Typespec.fetch_types(module)
+        there = for {:type, {type, _, args}} <- types, do: {type, length(args)}
+        assert {name, arity} in there, "the type #{show({module, name, arity})} is missing"
+      end
+    end
+
+    test "has the fields that the documents show" do
+      assert %{ref: _, stages: _} = %Dala.Gpu.Compute.Pipeline{}
+      assert %{ref: _} = Dala.Gpu.Compute.buffer([1.0], {1}, :f32)
+      # Named in the text, while the guide passes four arguments.
+      assert function_exported?(ExCubecl, :pipeline_add, 5)
+    end
+  end
+
+  describe "public modules" do
+    test "are those that were meant to be" do
+      assert Enum.sort(public_modules()) == [
+               Dala.Gpu.Compute,
+               Dala.Gpu.Compute.Buffer,
+               Dala.Gpu.Compute.Error,
+               Dala.Gpu.Compute.Kernel,
+               Dala.Gpu.Compute.Pipeline,
+               Dala.Gpu.Compute.Server,
+               Dala.Gpu.Compute.Stream,
+               Dala.Gpu.Compute.Telemetry,
+               Dala.Media,
+               ExCubecl,
+               Mix.Tasks.Dala.Info
+             ]
+    end
+
+    test "document every function" do
+      without = for {function, doc} <- public_functions(), not is_binary(doc), do: show(function)
+      assert without == []
+    end
+
+    test "specify every function" do
+      without = for {function, _} <- public_functions(), not spec?(function), do: function
+      assert without == @without_spec
+    end
+
+    test "have a doctest for every function" do
+      without =
+        for {function, doc} <- public_functions(), not (is_binary(doc) and doc =~ "iex>"), do: function
+
+      assert Enum.map(Enum.sort(without), &show/1) == Enum.map(Enum.sort(Map.keys(@without_doctest)), &show/1)
+    end
+
+    test "use in the moduledoc's doctest what has none of its own" do
+      for {{module, name, _}, @in_moduledoc} <- @without_doctest do
+        {:docs_v1, _, _, _, %{"en" => moduledoc}, _, _} = Code.fetch_docs(module)
+        lines = for line <- String.split(moduledoc, "\n"), line =~ ~r/^\s*iex>/, do: line
+        called = Enum.join([List.last(Module.split(module)), name], ".") <> "("
+        assert Enum.any?(lines, &String.contains?(&1, called)), "#{called}...) is not in the doctest"
+      end
+    end
+
+    test "have their doctests run" do
+      sources = for file <- Path.wildcard(Path.join(__DIR__, "*_test.exs")), do: File.read!(file)
+      run = Regex.scan(~r/^\s*doctest\s+([\w.]+)/m, Enum.join(sources))
+      run = for [_, name] <- run, do: name
+
+      for module <- public_modules(), Enum.any?(docs(module), &(&1 =~ "iex>")) do
+        # A test may have an alias for the module.
+        names = [inspect(module), List.last(Module.split(module))]
+        assert Enum.any?(names, &(&1 in run)), "the doctests of #{inspect(module)} are not run"
+      end
+    end
+  end
+
+  # Of this application, without those that are hidden or only for tests.
+  defp public_modules do
+    for module <- Application.spec(:dala_compute, :modules),
+        {:docs_v1, _, _, _, %{}, _, _} <- [Code.fetch_docs(module)],
+        do: module
+  end
+
+  # Functions and macros that are not hidden, each with its text or nil.
+  defp public_functions do
+    for module <- Enum.sort(public_modules()),
+        {:docs_v1, _, _, _, _, _, entries} = Code.fetch_docs(module),
+        {{kind, name, arity}, _, _, doc, _} when kind in [:function, :macro] and doc != :hidden <- entries do
+      {{module, name, arity}, if(is_map(doc), do: doc["en"])}
+    end
+  end
+
+  defp docs(module) do
+    {:docs_v1, _, _, _, %{"en" => moduledoc}, _, entries} = Code.fetch_docs(module)
+    [moduledoc | for({_, _, _, %{"en" => doc}, _} <- entries, do: doc)]
+  end
+
+  defp spec?({module, name, arity}) do
+    {:ok, specs} = Code.Typespec.fetch_specs(module)
+    List.keymember?(specs, {name, arity}, 0)
+  end
+
+  defp show({module, name, arity}), do: "#{inspect(module)}.#{name}/#{arity}"
+end

@@ -1,0 +1,547 @@
+defmodule Dala.Gpu.Compute.LifeTest do
+  # Processes that die at the wrong moment, and what they leave behind.
+  #
+  #   DALA_LIFE_KILLS   processes that are killed while they work; 10,000
+  #   DALA_LIFE_SEED    when and at what
+  use ExUnit.Case, async: false
+
+  alias Dala.Gpu.Compute
+  alias Dala.Gpu.Compute.{Error, Server, Stream}
+
+  @kills String.to_integer(System.get_env("DALA_LIFE_KILLS", "10000"))
+  @seed String.to_integer(System.get_env("DALA_LIFE_SEED", "20240229"))
+  @wave 200
+  @mb 1024 * 1024
+  @lanes [:interactive, :default, :background]
+
+  setup do
+    :rand.seed(:exsss, @seed)
+    on_exit(fn -> Compute.resume() end)
+    # What tests before this one left is not ours.
+    %{start: quiet_memory()}
+  end
+
+  @tag timeout: 1_200_000
+  test "#{@kills} processes are killed while they work", %{start: start} do
+    waves = max(div(@kills, @wave), 1)
+    time = System.monotonic_time(:millisecond)
+    shared = Compute.buffer_zeros({256})
+    for wave <- 1..waves, do: kill_wave(wave, shared)
+    took = System.monotonic_time(:millisecond) - time
+    Compute.free(shared)
+
+    finish = wait_for(fn -> memory() end, &(&1.live <= start.live and &1.buffers <= start.buffers + 1))
+
+    IO.puts(
+      "life: #{waves * @wave} killed in #{took} ms, DALA_LIFE_SEED=#{@seed}; #{inspect(start)} -> #{inspect(finish)}"
+    )
+
+    assert finish.live == start.live
+    # `shared` is freed, but still referred to.
+    assert finish.buffers == start.buffers + 1
+    assert nothing_pending?()
+    assert good_call?()
+    assert is_reference(shared.ref)
+  end
+
+  test "a buffer outlives the process that made it" do
+    values = for n <- 1..200, into: %{}, do: {n, rem(n * 7, 256)}
+
+    for {n, byte} <- values do
+      # Every other time nothing of it can have been uploaded before its maker is dead.
+      suspended? = rem(n, 2) == 0
+      if suspended?, do: :ok = Compute.suspend()
+      parent = self()
+
+      reader =
+        spawn_link(fn ->
+          receive do: ({:buffer, buffer} -> send(parent, {:read, self(), Compute.read(buffer)}))
+        end)
+
+      {maker, monitor} =
+        spawn_monitor(fn ->
+          data = :binary.copy(<<byte>>, @mb)
+          send(reader, {:buffer, Compute.buffer_from_binary(data, {@mb}, :u8)})
+          if rem(n, 3) == 0, do: Process.sleep(:rand.uniform(2) - 1)
+          Process.exit(self(), :kill)
+        end)
+
+      assert_receive {:DOWN, ^monitor, _, ^maker, :killed}, 10_000
+      if suspended?, do: :ok = Compute.resume()
+      assert_receive {:read, ^reader, data}, 10_000
+      assert data == :binary.copy(<<byte>>, @mb)
+    end
+  end
+
+  @tag timeout: 300_000
+  test "the server is killed 50 times under load" do
+    {parent, before} = {self(), Compute.buffer([1.0, 2.0, 3.0], {3})}
+    stop = :atomics.new(1, [])
+
+    workers =
+      for number <- 1..100 do
+        spawn_link(fn ->
+          # Also those that have to ask the server for the device.
+          result = Enum.reduce_while(Elixir.Stream.iterate(0, &(&1 + 1)), 0, &work(&1, &2, number, stop))
+          send(parent, {:worked, self(), result})
+        end)
+      end
+
+    for _ <- 1..50 do
+      pid = Process.whereis(Server)
+      monitor = Process.monitor(pid)
+      Process.exit(pid, :kill)
+      assert_receive {:DOWN, ^monitor, _, _, :killed}, 5_000
+      wait_for(fn -> Process.whereis(Server) end, &(is_pid(&1) and &1 != pid))
+      assert {:ok, device} = Server.device()
+      assert is_reference(device)
+      Process.sleep(5)
+    end
+
+    :atomics.put(stop, 1, 1)
+
+    done =
+      for worker <- workers do
+        assert_receive {:worked, ^worker, rounds}, 30_000
+        assert is_integer(rounds), "a worker got #{inspect(rounds)}"
+        rounds
+      end
+
+    IO.puts("life: the server was killed 50 times during #{Enum.sum(done)} right answers")
+    assert Enum.sum(done) > 100
+    assert Process.alive?(Process.whereis(Server))
+    assert GenServer.call(Server, :device) == Server.device()
+    assert Compute.read_list(before) == [1.0, 2.0, 3.0]
+  end
+
+  describe "the commands of a process that dies" do
+    test "are cancelled if they have not started, unless they are detached" do
+      :ok = Compute.suspend()
+      # One for each command: of those that share one, the later ones fail because the earlier were cancelled.
+      [json, long | buffers] = for _ <- 1..8, do: Compute.buffer_zeros({4})
+      {owned, detached} = Enum.split(Enum.zip(buffers, @lanes ++ @lanes), 3)
+
+      {owned_ids, detached_ids} =
+        in_process_that_is_killed(fn ->
+          text = ~s({"op": "run_kernel", "kernel": "relu", "inputs": [#{json.id}], "output": #{json.id}})
+          {:ok, json_id} = ExCubecl.submit(text)
+          long_id = Compute.submit(List.duplicate(relu(long), 40))
+          owned_ids = for {buffer, lane} <- owned, do: Compute.submit(relu(buffer), lane: lane)
+
+          detached_ids =
+            for {buffer, lane} <- detached, do: Compute.submit(relu(buffer), lane: lane, detached: true)
+
+          {[json_id, long_id | owned_ids], detached_ids}
+        end)
+
+      for id <- owned_ids do
+        assert wait_for(fn -> Compute.status(id) end, &(&1 == :cancelled)) == :cancelled
+        assert {:error, %Error{code: :cancelled}} = Compute.poll(id)
+      end
+
+      for id <- detached_ids, do: assert(Compute.status(id) == :pending)
+      :ok = Compute.resume()
+      for id <- detached_ids, do: assert({Compute.wait(id, 10_000), Compute.status(id)} == {:ok, :completed})
+      for {buffer, _} <- detached, do: assert(Compute.read_list(buffer) == [0.0, 0.0, 0.0, 0.0])
+      # What they should have written cannot be read until it is written again.
+      assert_raise Error, fn -> Compute.read(json) end
+      assert Compute.write(json, <<0::128>>) == :ok
+      assert Compute.read(json) == <<0::128>>
+    end
+
+    test "are cancelled behind long work, too" do
+      size = 384
+      [x, y, z] = for _ <- 1..3, do: Compute.buffer_zeros({size, size})
+      matmul = %{op: :run_kernel, kernel: :matmul, inputs: [x, y], output: z}
+      long = for _ <- 1..20, do: Compute.submit(matmul)
+      small = Compute.buffer_zeros({4})
+
+      ids =
+        in_process_that_is_killed(fn ->
+          # Behind the long ones, because it reads what they write.
+          copy = %{op: :run_kernel, kernel: :reduce_sum, inputs: [z], output: Compute.buffer_zeros({})}
+          for _ <- 1..20, do: Compute.submit([copy, relu(small)])
+        end)
+
+      for id <- ids, do: wait_for(fn -> Compute.status(id) end, &(&1 not in [:pending, :running]))
+      states = Enum.map(ids, &Compute.status/1)
+      assert Enum.all?(states, &(&1 in [:cancelled, :completed, :failed]))
+      assert :cancelled in states
+      for id <- long, do: assert(Compute.wait(id, 30_000) == :ok)
+    end
+
+    test "do not keep an upload from being made" do
+      :ok = Compute.suspend()
+
+      buffer =
+        in_process_that_is_killed(fn ->
+          {Compute.buffer([1.0, 2.0], {2}), Compute.buffer_zeros({2}), ExCubecl.buffer!([7], [1], :u8)}
+        end)
+
+      Process.sleep(20)
+      :ok = Compute.resume()
+      {a, b, c} = buffer
+
+      assert {Compute.read_list(a), Compute.read_list(b), Compute.read_list(c)} ==
+               {[1.0, 2.0], [0.0, 0.0], [7]}
+    end
+
+    # Nothing runs, so that nothing but the cancelling empties the lanes.
+    test "are all gone, at whatever moment it died" do
+      buffer = Compute.buffer([1.0, 2.0, 3.0, 4.0], {4})
+      {write, read} = {%{op: :write_buffer, output: buffer, data: <<0::128>>}, Compute.read(buffer)}
+      assert byte_size(read) == 16
+      # Named as text: this goes another way into the native code.
+      json =
+        ~s({"op": "run_kernel", "kernel": "fill", "inputs": [], "output": #{buffer.id}, "params": {"value": 1}})
+
+      :ok = Compute.suspend()
+
+      for _ <- 1..10 do
+        victims =
+          for _ <- 1..100 do
+            spawn(fn ->
+              Enum.each(Elixir.Stream.cycle([1]), fn _ ->
+                case :rand.uniform(4) do
+                  1 -> Compute.submit(write, lane: Enum.random(@lanes))
+                  2 -> {:ok, _} = ExCubecl.submit(json)
+                  3 -> Compute.submit(List.duplicate(write, 40), lane: :background)
+                  4 -> if :rand.uniform(5) == 1, do: Compute.write(buffer, <<0::128>>)
+                end
+
+                Process.sleep(:rand.uniform(2) - 1)
+              end)
+            end)
+          end
+
+        kill_all(Enum.map(victims, &{&1, :rand.uniform(6) - 1}))
+      end
+
+      left = wait_for(&pending/0, &(&1 == 0))
+      assert left == 0, "#{left} commands of dead processes wait for ever"
+    end
+  end
+
+  @tag timeout: 300_000
+  test "a wait that times out leaves nothing in the mailbox" do
+    size = 160
+    [x, y, z] = for _ <- 1..3, do: Compute.buffer_zeros({size, size})
+    matmul = %{op: :run_kernel, kernel: :matmul, inputs: [x, y], output: z}
+    # How long one takes, so that timeouts come about when it ends.
+    Compute.wait(Compute.submit(matmul))
+    {micros, :ok} = :timer.tc(fn -> Compute.wait(Compute.submit(matmul)) end)
+    most = div(2 * micros, 1000) + 1
+
+    results =
+      for n <- 1..2_000 do
+        id = Compute.submit(matmul)
+        # Part of a millisecond, which no timeout can say.
+        spin(:rand.uniform(1000))
+        result = Compute.wait(id, :rand.uniform(most + 1) - 1)
+        assert result == :ok or match?({:error, %Error{code: :wait_timeout}}, result)
+        # Answers come in order: after this one, none can be on its way.
+        if result != :ok, do: Compute.wait(id)
+        if rem(n, 10) == 0, do: assert(good_call?())
+        assert Process.info(self(), :message_queue_len) == {:message_queue_len, 0}
+        result == :ok
+      end
+
+    good_call?()
+    assert Process.info(self(), :messages) == {:messages, []}
+    in_time = Enum.count(results, & &1)
+    IO.puts("life: of 2000 waits of 0..#{most} ms for #{micros} µs, #{in_time} were long enough")
+    assert in_time in 1..1_999
+  end
+
+  describe "400 buffers of 1 MB that are dropped" do
+    @tag timeout: 300_000
+    test "never hold more than 80 MB", %{start: start} do
+      data = :binary.copy(<<1>>, @mb)
+      peak = peak_while(fn -> for _ <- 1..400, do: make(data) end)
+      assert_below("made", peak, start)
+    end
+
+    @tag timeout: 300_000
+    test "nor if each is read", %{start: start} do
+      data = :binary.copy(<<2>>, @mb)
+
+      peak =
+        peak_while(fn ->
+          for _ <- 1..400,
+              do: assert(byte_size(Compute.read(Compute.buffer_from_binary(data, {@mb}, :u8))) == @mb)
+        end)
+
+      assert_below("read", peak, start)
+    end
+
+    @tag timeout: 300_000
+    test "nor if they grow old first", %{start: start} do
+      data = :binary.copy(<<3>>, @mb)
+
+      peak =
+        peak_while(fn ->
+          # Ten are kept, and live through several collections each, as in a process that does other things as well.
+          Enum.reduce(1..400, [], fn _, kept ->
+            buffer = Compute.buffer_from_binary(data, {@mb}, :u8)
+            for _ <- 1..2, do: :erlang.garbage_collect(self(), type: :minor)
+            Enum.take([buffer | kept], 10)
+          end)
+        end)
+
+      assert_below("old", peak, start)
+    end
+  end
+
+  test "each command with notify is answered exactly once" do
+    [a, b] = for _ <- 1..2, do: Compute.buffer_zeros({64})
+
+    refs =
+      for n <- 1..2_000, into: %{} do
+        ref = make_ref()
+        if rem(n, 500) == 0, do: :ok = Compute.suspend()
+        options = [notify: ref, lane: Enum.random(@lanes)] ++ if(rem(n, 7) == 0, do: [deadline: 0], else: [])
+
+        stage =
+          if rem(n, 3) == 0,
+            do: %{relu(a) | output: b},
+            else: %{op: :write_buffer, output: a, data: <<0::2048>>}
+
+        id = submit_unless_poisoned(stage, options)
+        if rem(n, 5) == 0 and id != nil, do: Compute.cancel(id)
+        if rem(n, 500) == 50, do: :ok = Compute.resume()
+        {ref, id}
+      end
+
+    :ok = Compute.resume()
+    for {_, id} when id != nil <- refs, do: Compute.wait(id, 10_000)
+    good_call?()
+
+    answers = all_messages([])
+    counts = Enum.frequencies_by(answers, &elem(&1, 0))
+    for {ref, id} when id != nil <- refs, do: assert({id, Map.get(counts, ref, 0)} == {id, 1})
+    assert length(answers) == Enum.count(refs, fn {_, id} -> id != nil end)
+
+    for {ref, result} <- answers do
+      assert result == :ok or match?({:error, %Error{}}, result)
+      # And it is the same that everybody else is told.
+      assert result == if(Compute.poll(refs[ref]) == :completed, do: :ok, else: Compute.poll(refs[ref]))
+    end
+
+    assert :ok in Enum.map(answers, &elem(&1, 1))
+    assert Enum.any?(answers, &match?({_, {:error, %Error{code: :cancelled}}}, &1))
+  end
+
+  ## Work to be killed at
+
+  defp kill_wave(wave, shared) do
+    for number <- 1..@wave do
+      seed = :erlang.phash2({@seed, wave, number})
+
+      pid =
+        spawn(fn ->
+          :rand.seed(:exsss, seed)
+          Enum.each(Elixir.Stream.cycle([1]), fn _ -> try_job(:rand.uniform(10), shared) end)
+        end)
+
+      {pid, rem(seed, 6)}
+    end
+    |> kill_all()
+  end
+
+  # `{pid, milliseconds until it is killed}`.
+  defp kill_all(victims) do
+    for {ms, group} <- Enum.sort(Enum.group_by(victims, &elem(&1, 1), &elem(&1, 0))) do
+      if ms > 0, do: Process.sleep(1)
+      Enum.each(group, &Process.exit(&1, :kill))
+    end
+
+    for {pid, _} <- victims do
+      monitor = Process.monitor(pid)
+      receive do: ({:DOWN, ^monitor, _, _, _} -> :ok)
+    end
+  end
+
+  # Two hundred at once may fill a lane.
+  defp try_job(number, shared) do
+    job(number, shared)
+  rescue
+    error in Error -> assert error.code == :overloaded
+  end
+
+  defp job(1, _),
+    do: Process.put(:held, [Compute.buffer_zeros({1024}) | Enum.take(Process.get(:held, []), 5)])
+
+  defp job(2, _), do: Compute.read(Compute.buffer_from_binary(<<0::4096>>, {512}, :u8))
+  defp job(3, shared), do: Compute.wait(Compute.submit(copy(shared), lane: Enum.random(@lanes)))
+  defp job(4, shared), do: Compute.wait(Compute.submit(copy(shared)), :rand.uniform(3) - 1)
+  defp job(5, _), do: make(:binary.copy(<<1>>, 100_000))
+
+  defp job(6, shared) do
+    options = [
+      lane: Enum.random(@lanes),
+      detached: :rand.uniform(2) == 1,
+      notify: make_ref(),
+      when_full: :drop_oldest
+    ]
+
+    for _ <- 1..5, do: Compute.submit(copy(shared), options)
+  end
+
+  defp job(7, shared) do
+    pipeline = Compute.pipeline()
+    for _ <- 1..3, do: Compute.pipeline_add(pipeline, copy(shared))
+    Compute.pipeline_run(pipeline)
+  end
+
+  defp job(8, _) do
+    buffer = Compute.buffer_zeros({64})
+    policy = Enum.random([:latest, :block, {:queue, 3}])
+    stream = Stream.new(input: buffer, stages: [relu(buffer)], output: buffer, policy: policy)
+    for _ <- 1..6, do: Stream.push(stream, <<0::2048>>)
+    if :rand.uniform(2) == 1, do: Stream.stop(stream)
+  end
+
+  defp job(9, _) do
+    buffer = Compute.buffer_zeros({64})
+    frames = Dala.Media.frame_stream(List.duplicate(<<0::2048>>, 10), input: buffer, output: buffer)
+    Enum.take(frames, :rand.uniform(10))
+  end
+
+  defp job(10, shared) do
+    {:ok, id} = ExCubecl.id(shared)
+    ExCubecl.submit(~s({"op": "copy_buffer", "inputs": [#{id}], "output": #{id}}))
+    Compute.free(Compute.buffer_zeros({256}))
+  end
+
+  # From and to itself: whatever happens to it, nobody else's values depend on it.
+  defp copy(buffer) do
+    %{
+      op: :run_kernel,
+      kernel: :scalar_mul,
+      inputs: [Compute.buffer_zeros({256})],
+      output: buffer,
+      params: %{scalar: 2}
+    }
+  end
+
+  defp relu(buffer), do: %{op: :run_kernel, kernel: :relu, inputs: [buffer], output: buffer}
+
+  defp work(round, _, number, stop) do
+    [a, b, c] = for list <- [[number * 1.0], [round * 1.0], [0.0]], do: Compute.buffer(list, {1})
+    expected = [number + round * 1.0]
+
+    with :ok <- Compute.add(a, b, c),
+         ^expected <- Compute.read_list(c),
+         {:ok, _} <- Server.device() do
+      if :atomics.get(stop, 1) == 1, do: {:halt, round + 1}, else: {:cont, round + 1}
+    else
+      other -> {:halt, {:wrong, other, expected}}
+    end
+  end
+
+  # What the function returns, once the process that called it is dead.
+  defp in_process_that_is_killed(function) do
+    parent = self()
+
+    {pid, monitor} =
+      spawn_monitor(fn ->
+        send(parent, {self(), function.()})
+        Process.sleep(:infinity)
+      end)
+
+    assert_receive {^pid, result}, 10_000
+    Process.exit(pid, :kill)
+    assert_receive {:DOWN, ^monitor, _, _, :killed}, 10_000
+    result
+  end
+
+  # A buffer whose last writer was cancelled cannot be read: nothing is submitted then.
+  defp submit_unless_poisoned(stage, options) do
+    Compute.submit(stage, options)
+  rescue
+    error in Error ->
+      assert error.code in [:poisoned, :dependency_failed, :deadline_exceeded]
+      nil
+  end
+
+  defp make(data) do
+    Compute.buffer_from_binary(data, {byte_size(data)}, :u8)
+    :ok
+  end
+
+  defp spin(micros) do
+    until = System.monotonic_time(:microsecond) + micros
+    spin_until(until)
+  end
+
+  defp spin_until(until) do
+    if System.monotonic_time(:microsecond) < until, do: spin_until(until)
+  end
+
+  ## Looking
+
+  defp memory, do: Map.take(Compute.memory(), [:live, :buffers])
+  defp pending, do: Enum.sum(for {_, lane} <- Compute.stats().lanes, do: lane.pending)
+  defp nothing_pending?, do: wait_for(&pending/0, &(&1 == 0)) == 0
+
+  defp good_call? do
+    [a, b, c] = for list <- [[1.0, 2.0], [10.0, 20.0], [0.0, 0.0]], do: Compute.buffer(list, {2})
+    Compute.add(a, b, c) == :ok and Compute.read_list(c) == [11.0, 22.0]
+  end
+
+  # Asks until the answer is right; after ten seconds, whatever it is then.
+  defp wait_for(ask, right?, tries \\ 1000) do
+    answer = ask.()
+
+    if right?.(answer) or tries == 0 do
+      answer
+    else
+      Process.sleep(10)
+      wait_for(ask, right?, tries - 1)
+    end
+  end
+
+  defp quiet_memory do
+    :erlang.garbage_collect()
+    first = memory()
+    Process.sleep(30)
+    if memory() == first, do: first, else: quiet_memory()
+  end
+
+  # The most that was live while a process of its own called the function.
+  defp peak_while(function) do
+    before = Compute.memory().peak
+    {_, monitor} = spawn_monitor(function)
+    sampled = sample(monitor, 0)
+
+    # Asking for it waits for what is queued, so that samples see little. The peak sees everything, if it was passed.
+    peak = Compute.memory().peak
+    if peak > before, do: max(peak, sampled), else: sampled
+  end
+
+  defp sample(monitor, most) do
+    receive do
+      {:DOWN, ^monitor, _, _, reason} ->
+        assert reason == :normal
+        most
+    after
+      1 -> sample(monitor, max(most, Compute.memory().live))
+    end
+  end
+
+  defp assert_below(what, peak, start) do
+    above = div(peak - start.live, @mb)
+    IO.puts("life: 400 MB #{what}: at most #{above} MB at once")
+    finish = wait_for(&memory/0, &(&1 == start))
+    assert finish == start
+    assert above < 80
+  end
+
+  defp all_messages(done) do
+    receive do
+      message -> all_messages([message | done])
+    after
+      100 -> done
+    end
+  end
+end
