@@ -276,8 +276,7 @@ defmodule DocumentsTest do
       assert data == :erlang.list_to_binary(pixels)
     end
 
-    # `size` is the output's height and width; `preprocess` does not take it yet.
-    @missing [{0, :unknown_param}, {1, :unknown_kernel}]
+    @missing [{1, :unknown_kernel}]
     test "a model is still missing, and nothing is executed" do
       logits = for name <- [:logits_buf, :probs_buf], do: {name, junk({1, 1000}, :f32)}
       input = image(Pictures.picture(@shape, :u8), :u8)

@@ -56,7 +56,11 @@ impl Device {
         };
         let count = stages.len();
         let parse = |(index, stage): (usize, serde_json::Value)| {
-            let stage = serde_json::from_value(stage).map_err(invalid).and_then(|stage| self.stage_of(stage));
+            let stage = if stage.is_object() {
+                serde_json::from_value(stage).map_err(invalid).and_then(|stage| self.stage_of(stage))
+            } else {
+                Err(Error::InvalidCommand { reason: "a stage is an object with `op`".to_owned() })
+            };
             stage.map_err(|error| error.in_stage(index, count))
         };
         stages.into_iter().enumerate().map(parse).collect()

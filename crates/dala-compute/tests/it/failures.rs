@@ -54,6 +54,15 @@ fn calls_that_do_not_fit() {
         expect_refused(&device, "param_type", "scalar_mul", &[&x], &y, none().with("scalar", "two"));
         let big = none().with("scalar", 3_000_000_000i64);
         expect_refused(&device, "param_out_of_range", "scalar_mul", &[&ints], &ints, big);
+
+        // A size that is said must be the output's.
+        let (image, small) = (f(&[9, 7, 3]), f(&[4, 6, 3]));
+        let size = |size: Vec<i64>| none().with("size", size);
+        device.run("preprocess", &[&image], &small, size(vec![4, 6])).unwrap();
+        let error = expect_refused(&device, "shape_mismatch", "preprocess", &[&image], &small, size(vec![6, 4]));
+        assert!(error.to_string().contains("{1, 3, 6, 4} or {6, 4, 3}, found {4, 6, 3}"), "{error}");
+        expect_refused(&device, "param_out_of_range", "preprocess", &[&image], &small, size(vec![4]));
+        expect_refused(&device, "param_out_of_range", "preprocess", &[&image], &small, size(vec![-4, 6]));
     }
 }
 

@@ -23,6 +23,11 @@ pub fn kernel() -> Kernel {
         .input("x", PIXELS)
         .computed("{1, 3, height, width} or {height, width, 3}", OutputDType::OneOf(&[DType::F32]), shape)
         .param(
+            param("size", ParamKind::IntList)
+                .default(Vec::<i64>::new())
+                .summary("height and width, if they are to be said; always those of the output"),
+        )
+        .param(
             param("fit", ParamKind::words(&["stretch", "crop"]))
                 .default("stretch")
                 .summary("the whole picture, or its middle in the right proportions"),
@@ -51,8 +56,18 @@ fn layout(shape: &Shape) -> Option<(usize, usize, bool)> {
 
 fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
     let (image, chosen) = (shapes::image(call, 0)?, shapes::chosen(call)?);
-    let wanted = || ShapeProblem::Output("{1, 3, height, width} or {height, width, 3}".to_owned());
-    let (height, width, _) = layout(chosen).ok_or_else(wanted)?;
+    let wanted = |size: &[i64]| match size {
+        [height, width] => ShapeProblem::Output(format!("{{1, 3, {height}, {width}}} or {{{height}, {width}, 3}}")),
+        _ => ShapeProblem::Output("{1, 3, height, width} or {height, width, 3}".to_owned()),
+    };
+    let size = call.params.ints("size");
+    if !matches!(size, [] | [(0..), (0..)]) {
+        return Err(ShapeProblem::Param("size", 0.0, 65535.0));
+    }
+    let (height, width, _) = layout(chosen).ok_or_else(|| wanted(size))?;
+    if !size.is_empty() && size != [height as i64, width as i64] {
+        return Err(wanted(size));
+    }
     if image.height * image.width == 0 && !chosen.is_empty() {
         return Err(ShapeProblem::Input(0, "of at least one pixel".to_owned()));
     }

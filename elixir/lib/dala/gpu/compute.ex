@@ -27,7 +27,8 @@ defmodule Dala.Gpu.Compute do
   ## Errors
 
   Functions that return `:ok` or a tuple give `{:error, %Dala.Gpu.Compute.Error{}}`; functions that return a value raise it.
-  An argument of the wrong kind (no buffer, no list, an unknown option) raises `ArgumentError`.
+  An argument of the wrong kind (no buffer, no list, an unknown option) raises `ArgumentError`; what is wrong in a stage is an
+  error of code `:invalid_stage`, also for `run_kernel/4`, which is one stage.
 
   ## Element types
 
@@ -232,7 +233,7 @@ defmodule Dala.Gpu.Compute do
           :ok | {:error, Error.t()}
   def run_kernel(kernel, inputs, output, params \\ %{}) do
     Telemetry.span(:kernel, %{kernel: kernel}, fn ->
-      with {:ok, stages} <- argument!(stage(kernel, inputs, output, params)), do: Runtime.run(stages)
+      with {:ok, stages} <- stage(kernel, inputs, output, params), do: Runtime.run(stages)
     end)
   end
 

@@ -299,7 +299,7 @@ fn submit_stages(
     owned: bool,
     tag: Term,
 ) -> Result<u64, Failure> {
-    let command = device.submit(terms::stages(stages)?, options?)?;
+    let command = device.submit(terms::stages(stages).map_err(Failure::Stage)?, options?)?;
     let id = command.id().0;
     if tag.decode::<Atom>().ok() != Some(atoms::nil()) {
         let caller = Caller::new(env, tag);
@@ -314,7 +314,7 @@ fn submit_stages(
 /// Everything that is wrong with stages.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn check<'a>(env: Env<'a>, device: Dev, stages: Term<'a>) -> Term<'a> {
-    let problems = terms::stages(stages).map(|stages| device.0.check(&stages)).map_err(Failure::from);
+    let problems = terms::stages(stages).map(|stages| device.0.check(&stages)).map_err(Failure::Stage);
     answer(env, problems.map(|problems| problems.iter().map(|error| terms::error(env, error)).collect::<Vec<_>>()))
 }
 
@@ -410,7 +410,7 @@ fn stream<'a>(
     let make = || {
         let (input, output) = (optional_buffer(buffers.0)?, optional_buffer(buffers.1)?);
         let (options, blocks) = terms::stream_options(options)?;
-        let stages = terms::stages(stages)?;
+        let stages = terms::stages(stages).map_err(Failure::Stage)?;
         // Plans them too, so that pushing frames does not.
         if let Some(problem) = device.0.check(&stages).into_iter().next() {
             return Err(problem.into());

@@ -12,6 +12,8 @@ pub(crate) struct Owner(Mutex<Commands>);
 #[derive(Default)]
 struct Commands {
     list: Vec<Command>,
+    /// Whether the process is.
+    is_gone: bool,
     /// When there are so many, those that have ended are let go.
     prune_at: usize,
 }
@@ -27,20 +29,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) fn own(env: Env, command: Command) {
     let pid = env.pid();
     let owner = lock(&OWNERS).get(&pid).cloned();
-    let owner = match owner {
-        Some(owner) => owner,
-        None => {
-            let owner = ResourceArc::new(Owner(Mutex::default()));
-            if env.monitor(&owner, &pid).is_none() {
-                // It is gone already.
-                cancel(vec![command]);
-                return;
-            }
-            lock(&OWNERS).insert(pid, owner.clone());
-            owner
+    let owner = owner.unwrap_or_else(|| {
+        let owner = ResourceArc::new(Owner(Mutex::default()));
+        // Listed before it is watched: a process may be killed at any moment while it is in a call.
+        lock(&OWNERS).insert(pid, owner.clone());
+        if env.monitor(&owner, &pid).is_none() {
+            owner.down(pid);
         }
-    };
+        owner
+    });
     let mut commands = lock(&owner.0);
+    if commands.is_gone {
+        cancel(vec![command]);
+        return;
+    }
     commands.list.push(command);
     if commands.list.len() >= commands.prune_at {
         commands.list.retain(|command| !command.poll().is_final());
@@ -52,8 +54,10 @@ impl Owner {
     /// The process is gone.
     pub(crate) fn down(&self, pid: LocalPid) {
         let owner = lock(&OWNERS).remove(&pid);
-        let commands = std::mem::take(&mut lock(&self.0).list);
-        cancel(commands);
+        let mut commands = lock(&self.0);
+        commands.is_gone = true;
+        cancel(std::mem::take(&mut commands.list));
+        drop(commands);
         drop(owner);
     }
 }

@@ -44,6 +44,8 @@ pub(crate) struct Bad(pub(crate) &'static str);
 pub(crate) enum Failure {
     Error(Error),
     Bad(Bad),
+    /// Something in a stage that is no such thing.
+    Stage(Bad),
 }
 
 impl From<Error> for Failure {
@@ -85,6 +87,7 @@ pub(crate) fn result<'a>(env: Env<'a>, result: &Result<(), Error>) -> Term<'a> {
 fn failure_term<'a>(env: Env<'a>, failure: &Failure) -> Term<'a> {
     match failure {
         Failure::Error(error) => self::error(env, error),
+        Failure::Stage(Bad(what)) => error_struct(env, "invalid_stage", &format!("this is no {what}"), &[]),
         Failure::Bad(Bad(what)) => error_struct(env, "invalid_argument", &format!("this is no {what}"), &[]),
     }
 }

@@ -61,8 +61,7 @@ defmodule Dala.Gpu.Compute.Pipeline do
   """
   @spec add(t(), map()) :: t()
   def add(pipeline, stage) when is_map(stage) do
-    ref = ref(pipeline)
-    if not Native.pipeline_add(ref, stage), do: raise(freed())
+    if not native(pipeline, &Native.pipeline_add(&1, stage)), do: raise(freed())
     pipeline
   end
 
@@ -99,7 +98,7 @@ defmodule Dala.Gpu.Compute.Pipeline do
       []
   """
   @spec stages(t()) :: [stage()]
-  def stages(pipeline), do: Native.pipeline_stages(ref(pipeline)) || []
+  def stages(pipeline), do: native(pipeline, &Native.pipeline_stages/1) || []
 
   @doc """
   The number of stages.
@@ -110,15 +109,15 @@ defmodule Dala.Gpu.Compute.Pipeline do
       1
   """
   @spec stage_count(t()) :: non_neg_integer()
-  def stage_count(pipeline), do: Native.pipeline_count(ref(pipeline))
+  def stage_count(pipeline), do: native(pipeline, &Native.pipeline_count/1)
 
   @doc false
-  def free(pipeline), do: Native.pipeline_free(ref(pipeline))
+  def free(pipeline), do: native(pipeline, &Native.pipeline_free/1)
 
   @doc false
   # The stages for the native side, or every problem with them.
   def native_stages(pipeline) do
-    case Native.pipeline_stages(ref(pipeline)) do
+    case native(pipeline, &Native.pipeline_stages/1) do
       nil ->
         {:error, freed()}
 
@@ -152,9 +151,14 @@ defmodule Dala.Gpu.Compute.Pipeline do
   @doc false
   def freed, do: Error.new(:freed_pipeline, "the pipeline was freed")
 
-  @doc false
-  def ref(%__MODULE__{ref: ref}) when is_reference(ref), do: ref
-  def ref(other), do: raise(ArgumentError, "this is no pipeline: #{Stage.short(other)}")
+  defp native(%__MODULE__{ref: ref}, function) when is_reference(ref) do
+    function.(ref)
+  rescue
+    # Another kind of reference.
+    ArgumentError -> raise ArgumentError, "this is no pipeline: #{inspect(ref)}"
+  end
+
+  defp native(other, _function), do: raise(ArgumentError, "this is no pipeline: #{Stage.short(other)}")
 
   defimpl Inspect do
     def inspect(%{ref: ref}, _opts) do

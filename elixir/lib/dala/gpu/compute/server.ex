@@ -78,7 +78,7 @@ defmodule Dala.Gpu.Compute.Server do
 
   defp open(%{tag: nil} = state) do
     tag = make_ref()
-    name = Application.get_env(:dala_compute, :device, "auto")
+    name = System.get_env("DALA_DEVICE") || Application.get_env(:dala_compute, :device, "auto")
     :ok = Native.open(to_string(name), Application.get_env(:dala_compute, :memory_budget), tag)
     %{state | tag: tag}
   rescue

@@ -77,10 +77,10 @@ defmodule Dala.Gpu.Compute.Stream do
   that was dropped) or `:dropped`. Waits only if the policy is `:block`.
   """
   @spec push(t(), binary()) :: :started | :waiting | :replaced | :dropped | {:error, Error.t()}
-  def push(%__MODULE__{ref: ref} = stream, frame) when is_binary(frame) do
+  def push(stream, frame) when is_binary(frame) do
     tag = make_ref()
 
-    case Native.stream_push(ref, frame, tag) do
+    case native(stream, &Native.stream_push(&1, frame, tag)) do
       :full ->
         receive do
           {^tag, :ok} -> push(stream, frame)
@@ -99,23 +99,29 @@ defmodule Dala.Gpu.Compute.Stream do
     end
   end
 
-  def push(%__MODULE__{}, other),
-    do: raise(ArgumentError, "a frame must be a binary, found #{Stage.short(other)}")
-
-  def push(other, _frame), do: raise(ArgumentError, "this is no stream: #{Stage.short(other)}")
+  def push(_stream, other), do: raise(ArgumentError, "a frame must be a binary, found #{Stage.short(other)}")
 
   @doc """
   Counters: frames in, out, dropped and why, failed, waiting and in flight; times in microseconds, each with `p50` and `p99`.
   Empty once the stream was stopped.
   """
   @spec stats(t()) :: map()
-  def stats(%__MODULE__{ref: ref}), do: Native.stream_stats(ref) || %{}
+  def stats(stream), do: native(stream, &Native.stream_stats/1) || %{}
 
   @doc """
   Stops the stream: frames that have not started are cancelled, and each is answered. Stopping twice is harmless.
   """
   @spec stop(t()) :: :ok
-  def stop(%__MODULE__{ref: ref}), do: Native.stream_stop(ref)
+  def stop(stream), do: native(stream, &Native.stream_stop/1)
+
+  defp native(%__MODULE__{ref: ref} = stream, function) when is_reference(ref) do
+    function.(ref)
+  rescue
+    # Another kind of reference.
+    ArgumentError -> raise ArgumentError, "this is no stream: #{inspect(stream.ref)}"
+  end
+
+  defp native(other, _function), do: raise(ArgumentError, "this is no stream: #{Stage.short(other)}")
 
   defp validate!(options) do
     if Keyword.keyword?(options),

@@ -1,0 +1,365 @@
+defmodule Dala.Gpu.Compute.HealthTest do
+  # Native calls must leave the VM's schedulers alone: each for at most a millisecond of its thread's CPU time.
+  #
+  #   DALA_HEALTH_SECONDS   how long the load lasts; 60
+  #   DALA_HEALTH_SEED      what it is
+  use ExUnit.Case, async: false
+
+  alias Dala.Gpu.Compute
+  alias Dala.Gpu.Compute.{Error, Native, Stream}
+
+  @seconds String.to_integer(System.get_env("DALA_HEALTH_SECONDS", "60"))
+  @seed String.to_integer(System.get_env("DALA_HEALTH_SEED", "20240229"))
+  @processes 1000
+  @limit_ns 1_000_000
+  @lanes [:interactive, :default, :background]
+
+  # Calls that the load makes: a table without them would prove nothing.
+  @expected ~w(buffer buffer_info cancel free nop outcome pipeline pipeline_add pipeline_count pipeline_free read state
+               stop_waiting stream_push stream_stop submit wait zeros)
+
+  setup do
+    on_exit(fn ->
+      Native.measure(false)
+      Compute.resume()
+    end)
+  end
+
+  @tag timeout: (@seconds + 300) * 1000
+  test "no call takes longer than 1 ms under the load of #{@processes} processes" do
+    IO.puts("health: #{@processes} processes for #{@seconds} s, DALA_HEALTH_SEED=#{@seed}")
+    megabyte = :binary.copy(<<1>>, 1024 * 1024)
+    # Kernels are built once, and not by these calls.
+    for number <- 1..jobs(), do: job(number, megabyte)
+    Native.measure(true)
+    stop = :atomics.new(1, [])
+    nop = Task.async(fn -> nops(stop, []) end)
+    done = :counters.new(1, [])
+
+    workers =
+      for number <- 1..@processes do
+        Task.async(fn ->
+          :rand.seed(:exsss, :erlang.phash2({@seed, number}))
+          work(stop, megabyte, done)
+        end)
+      end
+
+    Process.sleep(@seconds * 1000)
+    :atomics.put(stop, 1, 1)
+    Enum.each(workers, &Task.await(&1, 120_000))
+    times = Task.await(nop, 120_000)
+    Native.measure(false)
+
+    measurements = Native.measurements()
+    IO.puts("health: #{:counters.get(done, 1)} jobs; an empty call as a process sees it: #{show(times)}")
+    print(measurements)
+    names = for {name, _, _, _} <- measurements, do: name
+    assert @expected -- names == []
+    assert_short(measurements)
+    assert good_call?()
+  end
+
+  @tag timeout: 120_000
+  test "processes that wait do not hold up others" do
+    quiet = measure_nops()
+    buffer = Compute.buffer_zeros({4})
+    :ok = Compute.suspend()
+    parent = self()
+
+    waiters =
+      for _ <- 1..@processes do
+        spawn_link(fn ->
+          id = Compute.submit(%{op: :write_buffer, output: buffer, data: <<0::128>>})
+          send(parent, {:waits, self()})
+          send(parent, {:waited, self(), Compute.wait(id)})
+        end)
+      end
+
+    for pid <- waiters, do: assert_receive({:waits, ^pid}, 10_000)
+    Process.sleep(100)
+    waiting = measure_nops()
+    refute_received {:waited, _, _}
+    :ok = Compute.resume()
+    for pid <- waiters, do: assert_receive({:waited, ^pid, :ok}, 10_000)
+
+    IO.puts("health: an empty call, nobody waiting: #{show(quiet)}")
+    IO.puts("health: an empty call, #{@processes} waiting: #{show(waiting)}")
+    assert percentile(waiting, 99) <= 10 * percentile(quiet, 99) + 1_000_000
+  end
+
+  # What a single call may have to look through.
+  describe "no call takes longer than 1 ms" do
+    setup do
+      buffer = Compute.buffer_zeros({4})
+      Compute.read(buffer)
+      run = %{op: :run_kernel, kernel: :relu, inputs: [buffer], output: buffer}
+      Compute.wait(Compute.submit(run))
+      :ok = Compute.suspend()
+      %{run: run}
+    end
+
+    test "when one process has 12,000 commands pending", %{run: run} do
+      measured(fn ->
+        for lane <- @lanes, _ <- 1..4_000, do: Compute.submit(%{run | output: run.output}, lane: lane)
+      end)
+    end
+
+    test "when a command is cancelled that 4,000 others need", %{run: run} do
+      [first | others] = for _ <- 1..4_000, do: Compute.submit(run)
+      measured(fn -> assert Compute.cancel(first) end)
+      assert Compute.status(List.last(others)) == :failed
+      assert {:error, %Error{code: :dependency_failed}} = Compute.poll(List.last(others))
+    end
+
+    test "when a command comes before which 4,000 others of a lower lane must run", %{run: run} do
+      for _ <- 1..4_000, do: Compute.submit(run, lane: :background)
+      measured(fn -> Compute.submit(run, lane: :interactive) end)
+    end
+
+    test "when the oldest of a full lane is dropped that 4,000 others need", %{run: run} do
+      for _ <- 1..4_096, do: Compute.submit(run)
+      measured(fn -> Compute.submit(%{op: :barrier}, when_full: :drop_oldest) end)
+    end
+
+    test "when a process dies that has 4,000 commands pending", %{run: run} do
+      parent = self()
+
+      {pid, monitor} =
+        spawn_monitor(fn ->
+          for _ <- 1..4_000, do: Compute.submit(run)
+          send(parent, :submitted)
+          Process.sleep(:infinity)
+        end)
+
+      assert_receive :submitted, 10_000
+
+      measured(fn ->
+        Process.exit(pid, :kill)
+        assert_receive {:DOWN, ^monitor, _, _, :killed}, 5_000
+        for _ <- 1..50, do: {Process.sleep(1), Native.nop(), Compute.status(1)}
+      end)
+    end
+
+    test "with as many stages as it takes, of any kind", %{run: run} do
+      # Almost as much as is copied rather than held.
+      write = %{
+        op: :write_buffer,
+        output: Compute.buffer_zeros({16_000}, :u8),
+        data: :binary.copy(<<1>>, 16_000)
+      }
+
+      measured(fn -> Compute.submit(List.duplicate(write, 32)) end)
+      measured(fn -> Compute.submit(List.duplicate(run, 32)) end)
+      wide = %{run | inputs: List.duplicate(hd(run.inputs), 500)} |> Map.put(:kernel, :concat)
+      measured(fn -> assert_raise Error, fn -> Compute.submit(List.duplicate(wide, 32)) end end)
+      numbers = %{run | kernel: :slice} |> Map.put(:params, %{start: Enum.to_list(1..4_096)})
+      measured(fn -> assert_raise Error, fn -> Compute.submit(List.duplicate(numbers, 32)) end end)
+    end
+
+    test "with kernels, shapes and params that nobody used before" do
+      for size <- 5..30 do
+        [a, b, c] = for _ <- 1..3, do: Compute.buffer_zeros({size, size})
+        image = Compute.buffer_zeros({size, size + 1, 4}, :u8)
+
+        for stage <- [
+              %{kernel: :matmul, inputs: [a, b], output: c},
+              %{kernel: :blur, inputs: [image], output: image, params: %{radius: rem(size, 9) + 1}},
+              %{kernel: :softmax, inputs: [a], output: b},
+              %{kernel: :elementwise_add, inputs: [a, b], output: c},
+              %{kernel: :reduce_sum, inputs: [a], output: Compute.buffer_zeros({})}
+            ] do
+          measured(fn -> Compute.submit(Map.put(stage, :op, :run_kernel)) end)
+        end
+      end
+    end
+
+    test "with a pipeline of 2,000 stages", %{run: run} do
+      pipeline = Compute.pipeline()
+
+      measured(fn ->
+        for _ <- 1..2_000, do: Compute.pipeline_add(pipeline, run)
+        Compute.free_pipeline(pipeline)
+      end)
+    end
+
+    test "with a stage that is a large term" do
+      pipeline = Compute.pipeline()
+      large = %{op: :run_kernel, params: %{list: Enum.to_list(1..200_000)}}
+      measured(fn -> Compute.pipeline_add(pipeline, large) end)
+      measured(fn -> Compute.free_pipeline(pipeline) end)
+    end
+
+    test "when 10,000 frames wait in a stream that is stopped", %{run: run} do
+      stream = Stream.new(input: run.output, stages: [run], output: run.output, policy: {:queue, 20_000})
+
+      measured(fn ->
+        for _ <- 1..10_000, do: Stream.push(stream, <<0::128>>)
+        Stream.stop(stream)
+      end)
+    end
+  end
+
+  ## Load
+
+  defp work(stop, megabyte, done) do
+    if :atomics.get(stop, 1) == 0 do
+      job(:rand.uniform(jobs()), megabyte)
+      :counters.add(done, 1, 1)
+      # A thousand that never rest would only wait for each other.
+      Process.sleep(:rand.uniform(20) - 1)
+      work(stop, megabyte, done)
+    end
+  end
+
+  defp jobs, do: 11
+
+  defp job(number, megabyte) do
+    do_job(number, megabyte)
+  rescue
+    # A thousand may fill a lane.
+    error in Error -> assert error.code == :overloaded
+  end
+
+  defp do_job(1, _) do
+    assert Compute.read_list(Compute.buffer([1.0, 2.0, 3.0], {3})) == [1.0, 2.0, 3.0]
+  end
+
+  # One in ten: that is plenty for two cores.
+  defp do_job(2, megabyte) do
+    if :rand.uniform(10) == 1 do
+      buffer = Compute.buffer_from_binary(megabyte, {1024, 1024}, :u8)
+      assert byte_size(Compute.read(buffer)) == 1024 * 1024
+      Compute.free(buffer)
+    end
+  end
+
+  defp do_job(3, _), do: assert(good_call?())
+
+  defp do_job(4, _) do
+    buffer = Compute.buffer_zeros({16})
+    id = Compute.submit(relu(buffer), lane: Enum.random(@lanes))
+    assert Compute.poll(id) in [:pending, :completed]
+    assert Compute.status(id) in [:pending, :running, :completed]
+    assert Compute.wait(id) == :ok
+    Compute.free(buffer)
+  end
+
+  defp do_job(5, _) do
+    buffer = Compute.buffer_zeros({16})
+    ids = for lane <- @lanes, do: Compute.submit(relu(buffer), lane: lane, when_full: :wait)
+    cancelled = Compute.cancel(Enum.random(ids))
+    results = Enum.map(ids, &Compute.wait/1)
+    assert cancelled or Enum.all?(results, &(&1 == :ok))
+  end
+
+  defp do_job(6, _) do
+    buffer = Compute.buffer_zeros({16})
+    pipeline = Compute.pipeline()
+    for _ <- 1..5, do: Compute.pipeline_add(pipeline, relu(buffer))
+    assert Compute.Pipeline.stage_count(pipeline) == 5
+    assert Compute.pipeline_run(pipeline) == :ok
+    assert Compute.free_pipeline(pipeline) == :ok
+  end
+
+  defp do_job(7, _) do
+    [input, output] = for _ <- 1..2, do: Compute.buffer_zeros({4}, :u8)
+    stage = %{op: :copy_buffer, inputs: [input], output: output}
+    %{tag: tag} = stream = Stream.new(input: input, stages: [stage], output: output, policy: {:queue, 8})
+    count = Enum.count(1..6, fn n -> Stream.push(stream, <<n, n, n, n>>) in [:started, :waiting] end)
+    for _ <- 1..count//1, do: receive(do: ({^tag, _, _} -> :ok))
+    assert Stream.stop(stream) == :ok
+  end
+
+  defp do_job(8, _) do
+    buffer = Compute.buffer_zeros({64})
+    assert Compute.wait(Compute.submit(List.duplicate(relu(buffer), 30)), 0) in [:ok] or true
+  end
+
+  defp do_job(9, _) do
+    # Of many sizes, so that calls are not all planned before.
+    size = :rand.uniform(500)
+    [a, b] = for _ <- 1..2, do: Compute.buffer_zeros({size})
+    assert Compute.add(a, b, b) == :ok
+    Compute.free_many([a, b])
+  end
+
+  defp do_job(10, _) do
+    ref = make_ref()
+    buffer = Compute.buffer_zeros({16})
+    Compute.submit(%{op: :write_buffer, output: buffer, data: :binary.copy(<<0>>, 64)}, notify: ref)
+    receive do: ({^ref, result} -> assert(result == :ok))
+  end
+
+  defp do_job(11, _) do
+    # A process with many buffers that all go at once.
+    {_, monitor} = spawn_monitor(fn -> for _ <- 1..50, do: Compute.buffer_zeros({64}) end)
+    receive do: ({:DOWN, ^monitor, _, _, reason} -> assert(reason == :normal))
+  end
+
+  defp relu(buffer), do: %{op: :run_kernel, kernel: :relu, inputs: [buffer], output: buffer}
+
+  defp good_call? do
+    [a, b, c] = for list <- [[1.0, 2.0], [10.0, 20.0], [0.0, 0.0]], do: Compute.buffer(list, {2})
+    Compute.add(a, b, c) == :ok and Compute.read_list(c) == [11.0, 22.0]
+  end
+
+  ## Measuring
+
+  defp measured(function) do
+    Native.measure(true)
+    function.()
+    Native.measure(false)
+    measurements = Native.measurements()
+    assert measurements != []
+    assert_short(measurements)
+  end
+
+  defp assert_short(measurements) do
+    long =
+      for {name, calls, max, _} <- measurements,
+          max > @limit_ns,
+          do: "#{name} #{micros(max)} µs (#{calls} calls)"
+
+    assert long == []
+  end
+
+  defp print(measurements) do
+    IO.puts(
+      "  #{String.pad_trailing("call", 16)} #{String.pad_leading("calls", 10)}      mean µs       max µs"
+    )
+
+    for {name, calls, max, total} <- measurements do
+      columns = [{to_string(calls), 10}, {micros(total / calls), 12}, {micros(max), 12}]
+      columns = Enum.map_join(columns, " ", fn {text, width} -> String.pad_leading(text, width) end)
+      IO.puts("  #{String.pad_trailing(to_string(name), 16)} #{columns}")
+    end
+  end
+
+  defp micros(ns), do: :erlang.float_to_binary(ns / 1000, decimals: 1)
+
+  defp measure_nops do
+    for n <- 1..20_000 do
+      if rem(n, 20) == 0, do: Process.sleep(1)
+      nop()
+    end
+  end
+
+  defp nops(stop, times) do
+    Process.sleep(1)
+    if :atomics.get(stop, 1) == 0, do: nops(stop, [nop() | times]), else: times
+  end
+
+  # Nanoseconds.
+  defp nop do
+    start = System.monotonic_time(:nanosecond)
+    Native.nop()
+    System.monotonic_time(:nanosecond) - start
+  end
+
+  defp percentile(times, percent), do: Enum.at(Enum.sort(times), div(length(times) * percent, 100))
+
+  defp show(times) do
+    "p50 #{micros(percentile(times, 50))} µs, p99 #{micros(percentile(times, 99))} µs, " <>
+      "worst #{micros(Enum.max(times))} µs of #{length(times)}"
+  end
+end
