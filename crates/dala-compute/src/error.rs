@@ -158,6 +158,9 @@ pub enum Error {
         /// How long was waited.
         limit: Duration,
     },
+    /// The stream was ended.
+    #[error("the stream was stopped")]
+    Stopped,
     /// No command has this id, or it ended too long ago.
     #[error("there is no command {command}, or it ended long ago")]
     UnknownCommand {
@@ -198,6 +201,7 @@ impl Error {
             Error::Suspended => "suspended",
             Error::WaitTimeout { .. } => "wait_timeout",
             Error::StreamBusy { .. } => "wait_timeout",
+            Error::Stopped => "stopped",
             Error::UnknownCommand { .. } => "unknown_command",
             Error::ShapeTooLarge { .. } => "shape_too_large",
         }

@@ -176,17 +176,7 @@ impl<F: Send + 'static> Clone for Stream<F> {
 impl<F: Send + 'static> Drop for Stream<F> {
     fn drop(&mut self) {
         if self.0.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
-            let mut state = self.0.state();
-            let (device, waiting) = (state.device.take(), std::mem::take(&mut state.waiting));
-            let commands = std::mem::take(&mut state.commands);
-            drop(state);
-            // Frames hold buffers, and buffers the device: on one that is suspended they would never end.
-            if let Some(device) = &device {
-                for command in commands {
-                    device.core().queue.cancel(command);
-                }
-            }
-            drop((device, waiting));
+            self.0.close();
         }
     }
 }
@@ -254,9 +244,8 @@ impl<F: Send + 'static> Stream<F> {
     pub fn push(&self, frame: F) -> Result<Pushed, Error> {
         let inner = &self.0;
         let mut state = inner.state();
-        // A handle is alive, so the device is there.
         let Some(pushed_at) = state.device.as_ref().map(|device| device.core().queue.now()) else {
-            return Ok(Pushed::Dropped);
+            return Err(Error::Stopped);
         };
         state.counts.frames_in += 1;
         let blocks = inner.options.policy == FramePolicy::Block && !in_callback();
@@ -323,9 +312,47 @@ impl<F: Send + 'static> Stream<F> {
         Ok(())
     }
 
-    /// Frames on the device's queue now.
-    pub fn in_flight(&self) -> usize {
-        self.0.state().in_flight
+    /// Starts a frame if there is room for it now: none waits, fewer are in flight than may be, and the device's lane is not
+    /// full. Otherwise gives it back, as if it had never been pushed.
+    ///
+    /// # Errors
+    ///
+    /// As [`push`](Stream::push).
+    pub fn try_push(&self, frame: F) -> Result<Option<F>, Error> {
+        let inner = &self.0;
+        let mut state = inner.state();
+        let Some(pushed_at) = state.device.as_ref().map(|device| device.core().queue.now()) else {
+            return Err(Error::Stopped);
+        };
+        if state.in_flight >= inner.options.in_flight || !state.waiting.is_empty() {
+            return Ok(Some(frame));
+        }
+        state.in_flight += 1;
+        drop(state);
+        match inner.submit(&frame) {
+            Ok(command) => {
+                inner.state().counts.frames_in += 1;
+                inner.watch(&command, frame, pushed_at);
+                Ok(None)
+            }
+            Err(Error::Overloaded { .. }) => {
+                let mut state = inner.state();
+                state.in_flight -= 1;
+                inner.moved.notify_all();
+                Ok(Some(frame))
+            }
+            Err(error) => {
+                inner.state().counts.frames_in += 1;
+                inner.ended(None, Err(error.clone()), None);
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends the stream: cancels the frames in flight that have not started, and gives back those that wait. Frames that are
+    /// pushed later are refused.
+    pub fn close(&self) -> Vec<F> {
+        self.0.close().into_iter().map(|(frame, _)| frame).collect()
     }
 
     /// The stream, now and so far.
@@ -348,12 +375,27 @@ impl<F: Send + 'static> Inner<F> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Cancels what has not started, and gives what waits.
+    fn close(&self) -> VecDeque<(F, Time)> {
+        let mut state = self.state();
+        let (device, waiting) = (state.device.take(), std::mem::take(&mut state.waiting));
+        let commands = std::mem::take(&mut state.commands);
+        drop(state);
+        // Frames hold buffers, and buffers the device: on one that is suspended they would never end.
+        if let Some(device) = &device {
+            for command in commands {
+                device.core().queue.cancel(command);
+            }
+        }
+        waiting
+    }
+
     fn submit(&self, frame: &F) -> Result<Command, Error> {
         // A full lane must not make the thread wait that empties it.
         let StreamOptions { lane, deadline, .. } = self.options;
         let options = SubmitOptions { lane, deadline, when_full: WhenFull::Refuse, only_planned: false };
         let device = self.state().device.clone();
-        let Some(device) = device else { return Err(EngineError::internal("the stream was dropped").into()) };
+        let Some(device) = device else { return Err(Error::Stopped) };
         // A panic here would leave the frame in flight for ever.
         let stages = catch_unwind(AssertUnwindSafe(|| (self.stages)(frame)))
             .map_err(|_| EngineError::internal("what makes the stages of a stream panicked"))?;

@@ -62,7 +62,7 @@ defmodule Dala.Media do
 
   # Frames that nobody wants any more must not fill the mailbox.
   defp close(%{tag: tag} = stream) do
-    Compute.Stream.stop(stream)
+    Compute.Stream.stop_silently(stream)
     flush(tag)
   end
 

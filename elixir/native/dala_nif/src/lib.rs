@@ -43,7 +43,12 @@ impl Resource for Wait {}
 impl Resource for Pipeline {}
 
 #[rustler::resource_impl]
-impl Resource for FrameStream {}
+impl Resource for FrameStream {
+    /// Whoever gets the frames is gone.
+    fn down<'a>(&'a self, _env: Env<'a>, _pid: LocalPid, _monitor: Monitor) {
+        self.stop(true);
+    }
+}
 
 #[rustler::resource_impl]
 impl Resource for Owner {
@@ -415,7 +420,12 @@ fn stream<'a>(
         if let Some(problem) = device.0.check(&stages).into_iter().next() {
             return Err(problem.into());
         }
-        Ok(ResourceArc::new(FrameStream::new(&device.0, (input, output), stages, (options, blocks), to)))
+        let stream = FrameStream::new(&device.0, (input, output), stages, (options, blocks), to);
+        let stream = ResourceArc::new(stream);
+        if env.monitor(&stream, &to.0).is_none() {
+            stream.stop(true);
+        }
+        Ok(stream)
     };
     answer(env, make())
 }
@@ -424,11 +434,11 @@ fn optional_buffer(term: Term) -> Result<Option<Buffer>, Bad> {
     if term.decode::<Atom>().ok() == Some(atoms::nil()) { Ok(None) } else { terms::buffer(term).map(Some) }
 }
 
-/// What became of the frame; `:full` and a message `{tag, :go}` later if the stream blocks.
+/// What became of the frame; `:full` and a message `{tag, :ok}` later if the stream blocks.
 #[rustler::nif]
 fn stream_push<'a>(env: Env<'a>, stream: ResourceArc<FrameStream>, frame: Term<'a>, tag: Term<'a>) -> Term<'a> {
     measured("stream_push", || match host_data(frame) {
-        Some(frame) => stream.push(env, frame, tag),
+        Some(frame) => FrameStream::push(&stream, env, frame, tag),
         None => done(env, Err(Bad("binary").into())),
     })
 }
@@ -438,9 +448,10 @@ fn stream_stats<'a>(env: Env<'a>, stream: ResourceArc<FrameStream>) -> Option<Te
     stream.stats().map(|stats| terms::stream_stats(env, &stats))
 }
 
+/// Ends a stream. If it is to be mute, no frame is sent after this returns.
 #[rustler::nif]
-fn stream_stop(stream: ResourceArc<FrameStream>) -> Atom {
-    measured("stream_stop", || stream.stop());
+fn stream_stop(stream: ResourceArc<FrameStream>, mute: bool) -> Atom {
+    measured("stream_stop", || stream.stop(mute));
     atoms::ok()
 }
 

@@ -1,29 +1,31 @@
 //! Frames that flow through the same stages.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use dala_compute::{Buffer, Device, HostData, Pushed, Readback, Stage, Stream, StreamOptions, StreamStats};
+use dala_compute::{Buffer, Device, Error, HostData, Pushed, Readback, Stage, Stream, StreamOptions, StreamStats};
 use rustler::env::SavedTerm;
-use rustler::{Encoder, Env, LocalPid, OwnedEnv, Term};
+use rustler::{Encoder, Env, LocalPid, OwnedEnv, ResourceArc, Term};
 
 use crate::answers::{self, Caller};
+use crate::host::readback;
+use crate::owners::later;
 use crate::terms::{self, atoms};
 
-/// One frame.
+/// One frame. It keeps its stream: when garbage is collected must not decide what becomes of a frame.
 struct Frame {
     number: u64,
     data: HostData,
     readback: Readback,
+    _stream: ResourceArc<FrameStream>,
 }
 
 /// A stream and who waits to push a frame.
 pub(crate) struct FrameStream {
     output_bytes: usize,
-    in_flight: usize,
     blocks: bool,
     state: Mutex<State>,
-    waiting: Arc<Mutex<VecDeque<Caller>>>,
+    recipient: Arc<Recipient>,
+    pushers: Arc<Pushers>,
 }
 
 struct State {
@@ -32,21 +34,57 @@ struct State {
     next: u64,
 }
 
-/// To whom frames are sent, tagged by a term.
+/// To whom frames are sent, tagged by a term; to nobody once that is gone.
 struct Recipient {
     pid: LocalPid,
-    tag: Mutex<(OwnedEnv, SavedTerm)>,
+    tag: Mutex<Option<(OwnedEnv, SavedTerm)>>,
 }
 
 impl Recipient {
-    fn send(&self, number: u64, result: Result<(), dala_compute::Error>, readback: &Readback) {
-        // A copy of the tag: sending clears the environment of the message.
-        let caller = {
-            let tag = lock(&self.tag);
-            let (env, tag) = &*tag;
-            env.run(|env| Caller::to(self.pid, tag.load(env)))
-        };
-        caller.answer_numbered(number, |env| answers::data(env, result, readback));
+    fn send(&self, number: u64, result: Result<(), Error>, readback: &Readback) {
+        // Held while it is sent: after `mute` nothing comes.
+        let tag = lock(&self.tag);
+        if let Some((env, tag)) = &*tag {
+            let caller = env.run(|env| Caller::to(self.pid, tag.load(env)));
+            caller.answer_numbered(number, |env| answers::data(env, result, readback));
+        }
+    }
+
+    fn mute(&self) {
+        lock(&self.tag).take();
+    }
+}
+
+/// Processes that wait until there is room for their frame.
+#[derive(Default)]
+struct Pushers(Mutex<Vec<(LocalPid, Caller)>>);
+
+impl Pushers {
+    /// The calling process waits, once, however often it asks.
+    fn add(&self, env: Env, tag: Term) {
+        let mut waiting = lock(&self.0);
+        waiting.retain(|(pid, _)| *pid != env.pid());
+        waiting.push((env.pid(), Caller::new(env, tag)));
+    }
+
+    fn remove(&self, env: Env) {
+        lock(&self.0).retain(|(pid, _)| *pid != env.pid());
+    }
+
+    /// There is room for one.
+    fn wake_one(&self) {
+        let mut waiting = lock(&self.0);
+        let next = (!waiting.is_empty()).then(|| waiting.remove(0));
+        drop(waiting);
+        if let Some((_, caller)) = next {
+            caller.answer(|env| atoms::ok().encode(env));
+        }
+    }
+
+    fn wake_all(&self) {
+        for (_, caller) in std::mem::take(&mut *lock(&self.0)) {
+            caller.answer(|env| atoms::ok().encode(env));
+        }
     }
 }
 
@@ -71,40 +109,44 @@ impl FrameStream {
         };
         let env = OwnedEnv::new();
         let tag = env.save(tag);
-        let recipient = Recipient { pid, tag: Mutex::new((env, tag)) };
-        let waiting: Arc<Mutex<VecDeque<Caller>>> = Arc::default();
-        let pushers = waiting.clone();
+        let recipient = Arc::new(Recipient { pid, tag: Mutex::new(Some((env, tag))) });
+        let pushers: Arc<Pushers> = Arc::default();
+        let (to, waiting) = (recipient.clone(), pushers.clone());
         let on_frame = move |frame: Frame, result| {
-            recipient.send(frame.number, result, &frame.readback);
-            let next = lock(&pushers).pop_front();
-            if let Some(pusher) = next {
-                pusher.answer(|env| atoms::ok().encode(env));
-            }
+            to.send(frame.number, result, &frame.readback);
+            waiting.wake_one();
         };
-        let in_flight = options.in_flight;
         let stream = Stream::with_callback(device, make, options, on_frame);
         let state = Mutex::new(State { stream: Some(stream), next: 0 });
-        FrameStream { output_bytes, in_flight, blocks, state, waiting }
+        FrameStream { output_bytes, blocks, state, recipient, pushers }
     }
 
-    /// Pushes a frame; or says `:full` and tells the caller when to try again.
-    pub(crate) fn push<'a>(&self, env: Env<'a>, data: HostData, tag: Term<'a>) -> Term<'a> {
-        // One at a time: numbers are in the order of the frames, and of two that find the last place, one gets it.
-        let mut state = lock(&self.state);
+    /// Pushes a frame. If the stream blocks and there is no room it says `:full`, and tells the caller when to try again; the
+    /// caller tries from time to time without being told too, for a lane may be full of others' commands.
+    pub(crate) fn push<'a>(this: &ResourceArc<FrameStream>, env: Env<'a>, data: HostData, tag: Term<'a>) -> Term<'a> {
+        // One at a time: numbers are in the order of the frames.
+        let mut state = lock(&this.state);
         let State { stream: Some(stream), next } = &mut *state else {
             return (atoms::error(), atoms::stopped()).encode(env);
         };
-        if self.blocks {
+        let frame = Frame { number: *next, data, readback: readback(this.output_bytes), _stream: this.clone() };
+        let pushed = if this.blocks {
             // Before looking: a frame that ends in between finds somebody to tell.
-            lock(&self.waiting).push_back(Caller::new(env, tag));
-            if stream.in_flight() >= self.in_flight {
-                return atoms::full().encode(env);
+            this.pushers.add(env, tag);
+            match stream.try_push(frame) {
+                Ok(Some(_)) => return atoms::full().encode(env),
+                Ok(None) => Ok(Pushed::Started),
+                Err(error) => Err(error),
             }
-            lock(&self.waiting).pop_back();
-        }
-        let frame = Frame { number: *next, data, readback: crate::host::readback(self.output_bytes) };
+        } else {
+            stream.push(frame)
+        };
         *next += 1;
-        match stream.push(frame) {
+        drop(state);
+        if this.blocks {
+            this.pushers.remove(env);
+        }
+        match pushed {
             Ok(Pushed::Started) => atoms::started().encode(env),
             Ok(Pushed::Waiting) => atoms::waiting().encode(env),
             Ok(Pushed::Replaced) => atoms::replaced().encode(env),
@@ -117,15 +159,19 @@ impl FrameStream {
         lock(&self.state).stream.as_ref().map(Stream::stats)
     }
 
-    /// Cancels frames that have not started; whoever waits to push is told to try again, and finds that it was stopped.
-    pub(crate) fn stop(&self) {
+    /// Cancels frames that have not started; each is answered, unless nobody wants to hear of them any more. Whoever waits to
+    /// push is told to try again, and finds that it was stopped.
+    pub(crate) fn stop(&self, mute: bool) {
+        if mute {
+            self.recipient.mute();
+        }
         let stream = lock(&self.state).stream.take();
-        let waiting = std::mem::take(&mut *lock(&self.waiting));
-        crate::owners::later(move || {
-            drop(stream);
-            for pusher in waiting {
-                pusher.answer(|env| atoms::ok().encode(env));
+        let (recipient, pushers) = (self.recipient.clone(), self.pushers.clone());
+        later(move || {
+            for frame in stream.iter().flat_map(Stream::close) {
+                recipient.send(frame.number, Err(Error::Stopped), &frame.readback);
             }
+            pushers.wake_all();
         });
     }
 }

@@ -86,7 +86,7 @@ defmodule Dala.Gpu.Compute.Native do
   def stream(_device, _buffers, _stages, _options, _to), do: nif()
   def stream_push(_stream, _frame, _tag), do: nif()
   def stream_stats(_stream), do: nif()
-  def stream_stop(_stream), do: nif()
+  def stream_stop(_stream, _mute), do: nif()
 
   def nop, do: nif()
   def version, do: nif()

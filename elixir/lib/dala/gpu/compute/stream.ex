@@ -77,29 +77,45 @@ defmodule Dala.Gpu.Compute.Stream do
   that was dropped) or `:dropped`. Waits only if the policy is `:block`.
   """
   @spec push(t(), binary()) :: :started | :waiting | :replaced | :dropped | {:error, Error.t()}
-  def push(stream, frame) when is_binary(frame) do
-    tag = make_ref()
+  def push(stream, frame) when is_binary(frame), do: push(stream, frame, make_ref())
 
+  def push(_stream, other), do: raise(ArgumentError, "a frame must be a binary, found #{Stage.short(other)}")
+
+  # Whoever waits is told when there is room, and looks again by itself after a while: the one that was told may have died, and
+  # a lane that is full of others' commands tells nobody.
+  @look_again 20
+
+  defp push(stream, frame, tag) do
     case native(stream, &Native.stream_push(&1, frame, tag)) do
       :full ->
         receive do
-          {^tag, :ok} -> push(stream, frame)
+          {^tag, :ok} -> push(stream, frame, tag)
+        after
+          @look_again -> push(stream, frame, tag)
         end
 
       {:error, :stopped} ->
+        flush(tag)
         {:error, Error.new(:stopped, "the stream was stopped")}
 
       pushed ->
-        # It may have been told that there is room just before it saw that itself.
-        receive do
-          {^tag, :ok} -> pushed
-        after
-          0 -> pushed
-        end
+        flush(tag)
+        pushed
     end
   end
 
-  def push(_stream, other), do: raise(ArgumentError, "a frame must be a binary, found #{Stage.short(other)}")
+  # It may have been told just before it saw for itself.
+  defp flush(tag) do
+    receive do
+      {^tag, :ok} -> flush(tag)
+    after
+      0 -> :ok
+    end
+  end
+
+  @doc false
+  # Stops the stream; no frame is sent after this returns.
+  def stop_silently(stream), do: native(stream, &Native.stream_stop(&1, true))
 
   @doc """
   Counters: frames in, out, dropped and why, failed, waiting and in flight; times in microseconds, each with `p50` and `p99`.
@@ -112,7 +128,7 @@ defmodule Dala.Gpu.Compute.Stream do
   Stops the stream: frames that have not started are cancelled, and each is answered. Stopping twice is harmless.
   """
   @spec stop(t()) :: :ok
-  def stop(stream), do: native(stream, &Native.stream_stop/1)
+  def stop(stream), do: native(stream, &Native.stream_stop(&1, false))
 
   defp native(%__MODULE__{ref: ref} = stream, function) when is_reference(ref) do
     function.(ref)
