@@ -123,6 +123,19 @@ defmodule Dala.Gpu.Compute.StreamTest do
       assert Stream.stop(stream) == :ok
     end
 
+    @tag timeout: 120_000
+    test ":block leaves nothing in the mailbox of one who pushes fast", %{options: options} do
+      sink = spawn_link(fn -> Enum.each(Elixir.Stream.cycle([1]), fn _ -> receive(do: (_ -> :ok)) end) end)
+      stream = Stream.new([policy: :block, to: sink] ++ options)
+      for n <- 1..20_000, do: :started = Stream.push(stream, frame(n))
+      settle()
+      left = mailbox()
+      assert Stream.stop(stream) == :ok
+      assert left == [], "#{length(left)} messages of 20000 pushes are left"
+      Process.unlink(sink)
+      Process.exit(sink, :kill)
+    end
+
     test ":block wakes the next if the first that waits was killed", %{options: options} do
       parent = self()
       :ok = Compute.suspend()
@@ -209,8 +222,8 @@ defmodule Dala.Gpu.Compute.StreamTest do
       assert for({n, {:error, %Error{}}} <- answers, do: n) == Enum.to_list(0..5)
       # Two were on the device's queue, the others have never been.
       assert for({n, {:error, %Error{code: :cancelled}}} <- answers, n < 2, do: n) == [0, 1]
-      refute_more(stream)
       :ok = Compute.resume()
+      refute_more(stream)
       assert Stream.stop(stream) == :ok
       assert {:error, %Error{code: :stopped}} = Stream.push(stream, frame(0))
       assert Stream.stats(stream) == %{}

@@ -336,6 +336,11 @@ impl Device {
         Ok(MemoryStats { budget: account.budget(), live, peak: account.peak(), cached })
     }
 
+    /// The bytes that buffers use now: [`MemoryStats::live`], without a turn on the device.
+    pub fn live_bytes(&self) -> u64 {
+        self.0.pool.account.live()
+    }
+
     /// Changes the most bytes that buffers may use. Buffers that exist stay.
     pub fn set_memory_budget(&self, bytes: u64) {
         self.0.pool.account.set_budget(bytes);

@@ -20,6 +20,9 @@ defmodule Dala.Media do
   """
   @spec frame_stream(Enumerable.t(), keyword()) :: Enumerable.t()
   def frame_stream(frames, options) do
+    if not Keyword.keyword?(options),
+      do: raise(ArgumentError, "options must be a keyword list, found #{inspect(options, limit: 5)}")
+
     options = Keyword.put_new(options, :policy, :block)
 
     if Keyword.has_key?(options, :to),

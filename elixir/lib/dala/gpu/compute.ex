@@ -39,6 +39,7 @@ defmodule Dala.Gpu.Compute do
   alias Dala.Gpu.Compute.{Buffer, Codec, Error, Kernel, Native, NxBridge, Pipeline, Runtime, Stage, Telemetry}
 
   @max_id 0xFFFFFFFFFFFFFFFF
+  @dtypes Codec.dtypes()
 
   ## Buffers
 
@@ -189,8 +190,8 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :buffer
   @spec shape(Buffer.t()) :: tuple()
-  def shape(%Buffer{shape: shape}), do: shape
-  def shape(ref), do: Buffer.from_ref(ref).shape
+  def shape(%Buffer{shape: shape}) when is_tuple(shape), do: shape
+  def shape(buffer), do: Buffer.from_ref(Buffer.ref(buffer)).shape
 
   @doc """
   The element type of a buffer.
@@ -200,8 +201,8 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :buffer
   @spec dtype(Buffer.t()) :: Buffer.dtype()
-  def dtype(%Buffer{dtype: dtype}), do: dtype
-  def dtype(ref), do: Buffer.from_ref(ref).dtype
+  def dtype(%Buffer{dtype: dtype}) when dtype in @dtypes, do: dtype
+  def dtype(buffer), do: Buffer.from_ref(Buffer.ref(buffer)).dtype
 
   @doc """
   The size of a buffer in bytes.
@@ -211,8 +212,8 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :buffer
   @spec size(Buffer.t()) :: non_neg_integer()
-  def size(%Buffer{size: size}), do: size
-  def size(ref), do: Buffer.from_ref(ref).size
+  def size(%Buffer{size: size}) when is_integer(size), do: size
+  def size(buffer), do: Buffer.from_ref(Buffer.ref(buffer)).size
 
   ## Kernels
 

@@ -118,6 +118,12 @@ fn memory(env: Env, device: Dev, tag: Term) -> Atom {
     })
 }
 
+/// Bytes that buffers use now.
+#[rustler::nif]
+fn live_bytes(device: Dev) -> u64 {
+    measured("live_bytes", || device.0.live_bytes())
+}
+
 #[rustler::nif]
 fn trim(env: Env, device: Dev, tag: Term) -> Atom {
     let caller = Caller::new(env, tag);

@@ -51,6 +51,7 @@ defmodule Dala.Gpu.Compute.Native do
   def info(_device), do: nif()
   def stats(_device), do: nif()
   def memory(_device, _tag), do: nif()
+  def live_bytes(_device), do: nif()
   def trim(_device, _tag), do: nif()
   def memory_pressure(_device, _tag), do: nif()
   def suspend(_device, _fail, _tag), do: nif()

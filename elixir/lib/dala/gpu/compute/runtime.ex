@@ -9,8 +9,10 @@ defmodule Dala.Gpu.Compute.Runtime do
   @many 32
   # Bytes of buffers that a process makes before it collects its garbage: references weigh nothing to the collector, so that
   # it would not come by itself.
-  @collect_after 32 * 1024 * 1024
-  @full_collection_every 8
+  @collect_after 16 * 1024 * 1024
+  # Bytes that a minor collection may leave before a full one is made: references that have grown old are only found by those.
+  @full_collection_after 32 * 1024 * 1024
+  @catch_up_within 1_000
 
   @type buffer() :: reference()
 
@@ -29,7 +31,7 @@ defmodule Dala.Gpu.Compute.Runtime do
 
   defp make(bytes, make) do
     with {:ok, device} <- device() do
-      collect(bytes)
+      collect(device, bytes)
 
       case with_room(fn -> make.(device) end) do
         {:error, %Error{code: :out_of_memory}} ->
@@ -44,18 +46,31 @@ defmodule Dala.Gpu.Compute.Runtime do
     end
   end
 
-  # Destructors run when the process gives up its turn, not when garbage is collected.
-  defp collect(bytes) do
-    {made, collections} = Process.get(__MODULE__, {0, 0})
+  defp collect(device, bytes) do
+    # Bytes made since the last collection, and bytes that were live after the last full one.
+    {made, least} = Process.get(__MODULE__, {0, 0})
 
     if made + bytes < @collect_after do
-      Process.put(__MODULE__, {made + bytes, collections})
+      Process.put(__MODULE__, {made + bytes, least})
     else
-      type = if rem(collections + 1, @full_collection_every) == 0, do: :major, else: :minor
-      :erlang.garbage_collect(self(), type: type)
-      :erlang.yield()
-      Process.put(__MODULE__, {0, collections + 1})
+      catch_up()
+      live = collected(device, :minor)
+      least = if live > least + @full_collection_after, do: collected(device, :major), else: min(live, least)
+      Process.put(__MODULE__, {bytes, least})
     end
+  end
+
+  defp collected(device, type) do
+    :erlang.garbage_collect(self(), type: type)
+    # Destructors run when the process gives up its turn, not before.
+    :erlang.yield()
+    Native.live_bytes(device)
+  end
+
+  # A process that makes buffers faster than they are filled would have them all in memory at once. A suspended device does not
+  # catch up, and buffers may be made on it all the same.
+  defp catch_up do
+    with {:ok, id} <- submit([:barrier], {:interactive, nil, :wait}), do: wait(id, @catch_up_within)
   end
 
   def info(ref) do
