@@ -14,7 +14,7 @@ defmodule Figures do
   def run do
     info = Compute.device_info()
     IO.puts("#{info.name} (#{info.backend}), #{System.schedulers_online()} schedulers, #{@rounds} rounds\n")
-    row("what", "median", "fastest", "slowest", "")
+    row("what", "median", "least", "most", "")
     round_trip()
     transfers()
     submits()

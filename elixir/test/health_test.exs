@@ -342,7 +342,8 @@ defmodule Dala.Gpu.Compute.HealthTest do
     Native.measure(false)
     :ok = Compute.resume()
     drain()
-    Enum.max_by(Native.measurements(), fn {_, _, max, _} -> max end)
+    # What runs on dirty schedulers is not measured.
+    Enum.max_by(Native.measurements(), fn {_, _, max, _} -> max end, fn -> {"nothing", 0, 0, 0} end)
   end
 
   defp longest_in_new_vm do

@@ -291,6 +291,15 @@ defmodule Dala.Gpu.Compute.LifeTest do
     end
   end
 
+  test "a deadline counts also while the lane is full" do
+    buffer = Compute.buffer_zeros({4})
+    write = %{op: :write_buffer, output: buffer, data: <<0::128>>}
+    :ok = Compute.suspend()
+    for _ <- 1..4_096, do: Compute.submit(write)
+    submit = Task.async(fn -> catch_error(Compute.submit(write, deadline: 20)) end)
+    assert {:ok, %Error{code: :deadline_exceeded}} = Task.yield(submit, 2_000) || Task.shutdown(submit)
+  end
+
   test "each command with notify is answered exactly once" do
     [a, b] = for _ <- 1..2, do: Compute.buffer_zeros({64})
 

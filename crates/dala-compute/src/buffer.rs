@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use dala_schedule::{CommandId, ResourceId};
 use dala_spec::{DType, Data, Element, Shape, TensorType};
+use rustc_hash::FxHashMap;
 
 use crate::device::Core;
 use crate::job::Job;
@@ -27,7 +28,7 @@ impl fmt::Display for BufferId {
 #[derive(Clone)]
 pub struct Buffer(Arc<Inner>);
 
-pub(crate) struct Inner {
+struct Inner {
     device: Arc<Core>,
     ty: TensorType,
     slot: Arc<Slot>,
@@ -35,7 +36,23 @@ pub(crate) struct Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.device.buffers().remove(&self.slot.id);
+        self.device.buffers.part(self.slot.id).remove(&self.slot.id);
+    }
+}
+
+/// The buffers of a device that somebody holds, by id. In parts: a table that grows moves all it holds, which takes too long
+/// for whoever makes a buffer just then.
+#[derive(Default)]
+pub(crate) struct Directory([Mutex<FxHashMap<BufferId, Weak<Inner>>>; 32]);
+
+impl Directory {
+    fn part(&self, id: BufferId) -> MutexGuard<'_, FxHashMap<BufferId, Weak<Inner>>> {
+        // Nothing is left half-done by a panic under this lock.
+        self.0[id.0 as usize % self.0.len()].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        (0..self.0.len() as u64).map(|part| self.part(BufferId(part)).len()).sum()
     }
 }
 
@@ -158,13 +175,13 @@ impl Buffer {
         let poison = (!ty.shape.is_empty()).then(|| Arc::new(Error::Unwritten { buffer: id }));
         let state = Mutex::new(State { memory: Some(memory), writer: CommandId(0), poison });
         let inner = Arc::new(Inner { device: core.clone(), ty, slot: Arc::new(Slot { id, state }) });
-        core.buffers().insert(id, Arc::downgrade(&inner));
+        core.buffers.part(id).insert(id, Arc::downgrade(&inner));
         Ok(Buffer(inner))
     }
 
     /// A buffer that somebody still holds.
     pub(crate) fn find(core: &Core, id: BufferId) -> Result<Buffer, Error> {
-        let found = core.buffers().get(&id).and_then(Weak::upgrade);
+        let found = core.buffers.part(id).get(&id).and_then(Weak::upgrade);
         found.map(Buffer).ok_or(Error::UnknownBuffer { buffer: id })
     }
 

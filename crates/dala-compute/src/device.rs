@@ -2,15 +2,14 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use dala_kernels::{Kernel, Registry};
 use dala_schedule::{CommandId, Lane, Power, Queue, QueueOptions, QueueStats, Submission, Thermal, WhileSuspended};
 use dala_spec::{DType, DeviceFacts, Params, Support};
-use rustc_hash::FxHashMap;
 
 use crate::account::{Account, MemoryStats, system_memory};
-use crate::buffer::{Inner, Slot};
+use crate::buffer::{Directory, Slot};
 use crate::engine::{Adapter, CubeEngine, Engine, EngineError, open_adapter};
 use crate::job::{Job, Prepared};
 use crate::plan::Plans;
@@ -84,7 +83,7 @@ pub(crate) struct Core {
     pub(crate) plans: Plans,
     registry: RwLock<Registry>,
     /// Buffers that somebody holds, so that they can be found by id.
-    buffers: Mutex<FxHashMap<BufferId, Weak<Inner>>>,
+    pub(crate) buffers: Directory,
     memory_pressures: AtomicU64,
 }
 
@@ -147,7 +146,7 @@ impl Device {
             pool,
             plans: Plans::new(),
             registry: RwLock::new(Registry::built_in()),
-            buffers: Mutex::default(),
+            buffers: Directory::default(),
             memory_pressures: AtomicU64::new(0),
         }))
     }
@@ -259,7 +258,7 @@ impl Device {
 
     /// The number of buffers that somebody holds, freed ones among them.
     pub fn buffer_count(&self) -> usize {
-        self.0.buffers().len()
+        self.0.buffers.len()
     }
 
     /// What is wrong with stages, all of it: an empty list if [`submit`](Device::submit) would take them.
@@ -350,10 +349,10 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// The device fails.
+    /// The device is suspended, or fails.
     pub fn trim(&self) -> Result<(), Error> {
         self.0.plans.trim();
-        self.0.access(&[], &[], || self.0.pool.engine.trim())
+        self.0.tend(|| self.0.pool.engine.trim())
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
@@ -369,10 +368,6 @@ impl Core {
     pub(crate) fn registry(&self) -> RwLockReadGuard<'_, Registry> {
         // Nothing is left half-done by a panic under this lock.
         self.registry.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn buffers(&self) -> MutexGuard<'_, FxHashMap<BufferId, Weak<Inner>>> {
-        self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Memory for a buffer; nothing waits for the device.

@@ -27,6 +27,11 @@ struct Touched {
 pub(crate) struct Hazards(FxHashMap<ResourceId, Touched>);
 
 impl Hazards {
+    /// With room for so many resources from the beginning.
+    pub(crate) fn with_room(resources: usize) -> Hazards {
+        Hazards(FxHashMap::with_capacity_and_hasher(resources, Default::default()))
+    }
+
     /// A command that touches these resources was submitted, after all others.
     pub(crate) fn enter(&mut self, id: CommandId, reads: &[ResourceId], writes: &[ResourceId]) {
         for read in reads {

@@ -100,8 +100,12 @@ impl<X: Executor> Queue<X> {
             callbacks: Callbacks::default(),
             state: Mutex::new(State {
                 scheduler: Scheduler::new(options.capacity, depth),
-                cells: FxHashMap::default(),
-                finished: VecDeque::new(),
+                // As large as they get: tables that grow move all they hold, which takes too long for whoever submits just then.
+                cells: FxHashMap::with_capacity_and_hasher(
+                    REMEMBERED + 3 * options.capacity.min(4096),
+                    Default::default(),
+                ),
+                finished: VecDeque::with_capacity(REMEMBERED + 1),
                 driven: false,
                 launched: VecDeque::new(),
                 settled_at: Time::default(),

@@ -44,6 +44,9 @@ impl<W: Work, E> Job<W, E> {
     }
 }
 
+/// Commands in each lane for which there is room from the beginning.
+const ROOM: usize = 4096;
+
 /// Which work runs next: plain data, told what happens.
 ///
 /// Commands that ended are collected; whoever calls takes them with [`take_ended`](Scheduler::take_ended).
@@ -53,6 +56,9 @@ pub struct Scheduler<W, E> {
     jobs: FxHashMap<CommandId, Job<W, E>>,
     /// Commands with stages to launch, by place.
     queues: [BTreeSet<(i64, CommandId)>; 3],
+    /// Commands that came since something was last decided. They enter their lanes before the next decision: whoever submits has
+    /// no time to look through what must run before.
+    arrived: Vec<CommandId>,
     /// Commands that enter their lane when those they wait for are launched.
     parked: BTreeSet<CommandId>,
     /// Commands that have not started, by home.
@@ -82,12 +88,14 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
             capacity: capacity.max(1),
             depth: depth.max(1),
             governor: Governor::default(),
-            jobs: FxHashMap::default(),
+            // Tables that grow move all they hold, which takes too long for whoever submits just then.
+            jobs: FxHashMap::with_capacity_and_hasher(3 * capacity.clamp(1, ROOM), Default::default()),
             queues: Default::default(),
+            arrived: Vec::new(),
             parked: BTreeSet::new(),
             pending: Default::default(),
             deadlines: BTreeSet::new(),
-            hazards: Hazards::default(),
+            hazards: Hazards::with_room(4 * ROOM),
             owed: Default::default(),
             rested: Default::default(),
             first_place: 0,
@@ -159,21 +167,16 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
     /// Accepts a command. Ids must come in rising order.
     pub fn submit(&mut self, id: CommandId, work: Arc<W>, lane: Lane, deadline: Option<Time>) {
         let parks = work.needs_caller() && self.hazards.blocks(id, work.reads(), work.writes());
-        if !parks {
-            // Whoever it waits for must not be kept waiting by commands that it may overtake itself.
-            self.lift_those_before(id, &work, lane);
-        }
         for source in work.reads().iter().filter_map(|read| self.hazards.source(*read)) {
             if let Some(job) = self.jobs.get_mut(&source) {
                 job.dependents.push(id);
             }
         }
         self.hazards.enter(id, work.reads(), work.writes());
-        let place = self.take_place();
         if parks {
             self.parked.insert(id);
         } else {
-            self.queues[lane.index()].insert((place, id));
+            self.arrived.push(id);
         }
         if !work.needs_caller() {
             self.pending[lane.index()].insert(id);
@@ -184,7 +187,7 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
             work,
             home: lane,
             lane: if parks { Lane::Background } else { lane },
-            place,
+            place: 0,
             deadline,
             next: 0,
             started: false,
@@ -240,6 +243,7 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
     /// What to do now.
     pub fn next(&mut self, now: Time) -> Next<W> {
         self.expire(now);
+        self.admit();
         let (lane, room) = match self.choose_lane(now) {
             Ok(chosen) => chosen,
             Err(_) if self.is_in_flight() => return Next::Finish,
@@ -261,6 +265,7 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
     /// The oldest pass in flight was executed, with one result for each piece, and kept the device busy for so long.
     pub fn settle(&mut self, now: Time, results: Vec<Result<(), E>>, busy: Duration) {
         let Some((pass, _)) = self.in_flight.pop_front() else { return };
+        self.admit();
         self.count(pass.lane, now, busy);
         for (piece, result) in pass.pieces.iter().zip(results) {
             let Some(job) = self.jobs.get_mut(&piece.command) else { continue };
@@ -298,6 +303,22 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
     fn take_place(&mut self) -> i64 {
         self.last_place += 1;
         self.last_place
+    }
+
+    /// Lets those that came into their lanes.
+    fn admit(&mut self) {
+        for id in std::mem::take(&mut self.arrived) {
+            // Unless it has ended by now.
+            let Some(job) = self.jobs.get(&id) else { continue };
+            let (work, lane) = (job.work.clone(), job.lane);
+            // Whoever it waits for must not be kept waiting by commands that it may overtake itself.
+            self.lift_those_before(id, &work, lane);
+            let place = self.take_place();
+            self.queues[lane.index()].insert((place, id));
+            if let Some(job) = self.jobs.get_mut(&id) {
+                job.place = place;
+            }
+        }
     }
 
     /// Moves every command that must be launched before `id` to its lane, if it is in a lower one.

@@ -39,7 +39,6 @@ defmodule Dala.Gpu.Compute do
   alias Dala.Gpu.Compute.{Buffer, Codec, Error, Kernel, Native, NxBridge, Pipeline, Runtime, Stage, Telemetry}
 
   @max_id 0xFFFFFFFFFFFFFFFF
-  @dtypes Codec.dtypes()
 
   ## Buffers
 
@@ -190,7 +189,6 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :buffer
   @spec shape(Buffer.t()) :: tuple()
-  def shape(%Buffer{shape: shape}) when is_tuple(shape), do: shape
   def shape(buffer), do: Buffer.from_ref(Buffer.ref(buffer)).shape
 
   @doc """
@@ -201,7 +199,6 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :buffer
   @spec dtype(Buffer.t()) :: Buffer.dtype()
-  def dtype(%Buffer{dtype: dtype}) when dtype in @dtypes, do: dtype
   def dtype(buffer), do: Buffer.from_ref(Buffer.ref(buffer)).dtype
 
   @doc """
@@ -212,7 +209,6 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :buffer
   @spec size(Buffer.t()) :: non_neg_integer()
-  def size(%Buffer{size: size}) when is_integer(size), do: size
   def size(buffer), do: Buffer.from_ref(Buffer.ref(buffer)).size
 
   ## Kernels
@@ -437,7 +433,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :command
   @spec cancel(non_neg_integer()) :: boolean()
-  def cancel(id), do: unwrap!(by_id(id, &Native.cancel/2))
+  def cancel(id), do: unwrap!(with {:ok, id} <- id(id), do: Runtime.ask(&Native.cancel(&1, id, &2)))
 
   ## Pipelines
 

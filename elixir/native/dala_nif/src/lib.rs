@@ -125,6 +125,11 @@ fn live_bytes(device: Dev) -> u64 {
 }
 
 #[rustler::nif]
+fn is_suspended(device: Dev) -> bool {
+    measured("is_suspended", || device.0.stats().queue.governor.suspended.is_some())
+}
+
+#[rustler::nif]
 fn trim(env: Env, device: Dev, tag: Term) -> Atom {
     let caller = Caller::new(env, tag);
     in_a_thread(move || {
@@ -370,9 +375,17 @@ fn stop_waiting(wait: ResourceArc<Wait>) -> Atom {
     atoms::ok()
 }
 
+/// Sends `{tag, {:ok, whether it will not complete}}`. Not at once: all that need its result end too.
 #[rustler::nif]
-fn cancel<'a>(env: Env<'a>, device: Dev, id: u64) -> Term<'a> {
-    measured("cancel", || answer(env, command(&device.0, id).map(|command| command.cancel())))
+fn cancel(env: Env, device: Dev, id: u64, tag: Term) -> Atom {
+    measured("cancel", || {
+        let caller = Caller::new(env, tag);
+        later(move || {
+            let cancelled = command(&device.0, id).map(|command| command.cancel());
+            caller.answer(|env| answer(env, cancelled));
+        });
+        atoms::ok()
+    })
 }
 
 // Pipelines.
@@ -386,6 +399,17 @@ fn pipeline() -> ResourceArc<Pipeline> {
 #[rustler::nif]
 fn pipeline_add(pipeline: ResourceArc<Pipeline>, stage: Term) -> bool {
     measured("pipeline_add", || pipeline.add(stage))
+}
+
+/// The same, however large it is.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn pipeline_add_large(pipeline: ResourceArc<Pipeline>, stage: Term) -> bool {
+    pipeline.add(stage)
+}
+
+#[rustler::nif]
+fn is_pipeline(term: Term) -> bool {
+    term.decode::<ResourceArc<Pipeline>>().is_ok()
 }
 
 /// The stages as they were added; nil if the pipeline was freed.

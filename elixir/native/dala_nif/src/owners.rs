@@ -12,10 +12,10 @@ pub(crate) struct Owner(Mutex<Commands>);
 #[derive(Default)]
 struct Commands {
     list: Vec<Command>,
+    /// Where to look next for commands that have ended.
+    look_at: usize,
     /// Whether the process is.
     is_gone: bool,
-    /// When there are so many, those that have ended are let go.
-    prune_at: usize,
 }
 
 static OWNERS: LazyLock<Mutex<HashMap<LocalPid, ResourceArc<Owner>>>> = LazyLock::new(Mutex::default);
@@ -44,9 +44,19 @@ pub(crate) fn own(env: Env, command: Command) {
         return;
     }
     commands.list.push(command);
-    if commands.list.len() >= commands.prune_at {
-        commands.list.retain(|command| !command.poll().is_final());
-        commands.prune_at = 2 * commands.list.len().max(32);
+    commands.let_go();
+}
+
+impl Commands {
+    /// Lets go of commands that have ended, two at a time: faster than they come, and never many at once.
+    fn let_go(&mut self) {
+        for _ in 0..2 {
+            match self.list.get(self.look_at) {
+                Some(command) if command.poll().is_final() => drop(self.list.swap_remove(self.look_at)),
+                Some(_) => self.look_at += 1,
+                None => self.look_at = 0,
+            }
+        }
     }
 }
 
@@ -64,6 +74,9 @@ impl Owner {
 
 fn cancel(commands: Vec<Command>) {
     later(move || {
+        // The newest first: one that needs the result of another is cancelled too, not failed by it.
+        let mut commands = commands;
+        commands.sort_unstable_by_key(|command| std::cmp::Reverse(command.id()));
         for command in &commands {
             command.cancel();
         }

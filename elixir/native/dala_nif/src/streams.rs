@@ -73,16 +73,16 @@ impl Pushers {
 
     /// There is room for one.
     fn wake_one(&self) {
+        // Held while it is told: one that was removed is not told any more.
         let mut waiting = lock(&self.0);
-        let next = (!waiting.is_empty()).then(|| waiting.remove(0));
-        drop(waiting);
-        if let Some((_, caller)) = next {
+        if !waiting.is_empty() {
+            let (_, caller) = waiting.remove(0);
             caller.answer(|env| atoms::ok().encode(env));
         }
     }
 
     fn wake_all(&self) {
-        for (_, caller) in std::mem::take(&mut *lock(&self.0)) {
+        for (_, caller) in lock(&self.0).drain(..) {
             caller.answer(|env| atoms::ok().encode(env));
         }
     }

@@ -61,11 +61,25 @@ defmodule Dala.Gpu.Compute.Pipeline do
   """
   @spec add(t(), map()) :: t()
   def add(pipeline, stage) when is_map(stage) do
-    if not native(pipeline, &Native.pipeline_add(&1, stage)), do: raise(freed())
+    # The native side copies the stage, which takes long if it is large.
+    add = if weigh(stage, 0) > 2_000, do: &Native.pipeline_add_large/2, else: &Native.pipeline_add/2
+    if not native(pipeline, &add.(&1, stage)), do: raise(freed())
     pipeline
   end
 
   def add(_pipeline, other), do: raise(ArgumentError, "a stage must be a map, found #{Stage.short(other)}")
+
+  # How many terms there are in a term. A pipeline that is held by itself would live for ever, and so would two that hold each
+  # other.
+  defp weigh([head | tail], sum), do: weigh(tail, weigh(head, sum + 1))
+  defp weigh(map, sum) when is_map(map), do: weigh(:maps.to_list(map), sum)
+  defp weigh(tuple, sum) when is_tuple(tuple), do: weigh(Tuple.to_list(tuple), sum)
+
+  defp weigh(ref, sum) when is_reference(ref) do
+    if Native.is_pipeline(ref), do: raise(ArgumentError, "a stage cannot hold a pipeline"), else: sum + 1
+  end
+
+  defp weigh(_other, sum), do: sum + 1
 
   @doc """
   Executes the stages in order and waits for the end. If stages are wrong nothing is executed, and the error's

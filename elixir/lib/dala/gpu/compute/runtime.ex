@@ -5,8 +5,8 @@ defmodule Dala.Gpu.Compute.Runtime do
 
   alias Dala.Gpu.Compute.{Error, Native, Server}
 
-  # Longer lists take the native side too long for a normal scheduler.
-  @many 32
+  # More than this takes the native side too long for a normal scheduler.
+  @many 48
   # Bytes of buffers that a process makes before it collects its garbage: references weigh nothing to the collector, so that
   # it would not come by itself.
   @collect_after 16 * 1024 * 1024
@@ -53,7 +53,7 @@ defmodule Dala.Gpu.Compute.Runtime do
     if made + bytes < @collect_after do
       Process.put(__MODULE__, {made + bytes, least})
     else
-      catch_up()
+      catch_up(device)
       live = collected(device, :minor)
       least = if live > least + @full_collection_after, do: collected(device, :major), else: min(live, least)
       Process.put(__MODULE__, {bytes, least})
@@ -69,8 +69,10 @@ defmodule Dala.Gpu.Compute.Runtime do
 
   # A process that makes buffers faster than they are filled would have them all in memory at once. A suspended device does not
   # catch up, and buffers may be made on it all the same.
-  defp catch_up do
-    with {:ok, id} <- submit([:barrier], {:interactive, nil, :wait}), do: wait(id, @catch_up_within)
+  defp catch_up(device) do
+    if not Native.is_suspended(device) do
+      with {:ok, id} <- submit([:barrier], {:interactive, nil, :wait}), do: wait(id, @catch_up_within)
+    end
   end
 
   def info(ref) do
@@ -123,7 +125,7 @@ defmodule Dala.Gpu.Compute.Runtime do
   end
 
   defp submit(device, stages, options, owned, tag) do
-    if longer?(stages, @many) do
+    if heavy?(stages, options) do
       Native.submit_many(device, stages, options, owned, tag)
     else
       # Planning a kernel for the first time takes too long for a normal scheduler.
@@ -139,7 +141,12 @@ defmodule Dala.Gpu.Compute.Runtime do
     end
   end
 
-  defp queue({_lane, _deadline, :wait}, submit), do: with_room(submit)
+  defp queue({_lane, nil, :wait}, submit), do: with_room(submit)
+
+  defp queue({_lane, deadline, :wait}, submit) do
+    with_room(submit, 1, System.monotonic_time(:microsecond) + deadline)
+  end
+
   defp queue(_options, submit), do: submit.()
 
   @doc false
@@ -200,17 +207,38 @@ defmodule Dala.Gpu.Compute.Runtime do
     end
   end
 
-  # Lanes that are full empty themselves: their commands run.
-  defp with_room(submit, pause \\ 1) do
+  # Lanes that are full empty themselves: their commands run. Waiting counts against the deadline.
+  defp with_room(submit, pause \\ 1, until \\ :infinity) do
     case submit.() do
       {:error, %Error{code: :overloaded}} ->
-        Process.sleep(pause)
-        with_room(submit, min(pause * 2, 16))
+        if System.monotonic_time(:microsecond) >= until do
+          message = "there was no room in the lane before the command's deadline"
+          {:error, Error.new(:deadline_exceeded, message)}
+        else
+          Process.sleep(pause)
+          with_room(submit, min(pause * 2, 16), until)
+        end
 
       result ->
         result
     end
   end
 
-  defp longer?(list, limit), do: length(list) > limit
+  # Dropping the oldest command ends all that need its result.
+  defp heavy?(_stages, {_lane, _deadline, :drop_oldest}), do: true
+  defp heavy?([_, _ | _] = stages, _options), do: Enum.reduce(stages, 0, &(weight(&1) + &2)) > @many
+  defp heavy?([stage], _options), do: weight(stage) > @many
+  defp heavy?([], _options), do: false
+
+  # About so many microseconds.
+  defp weight({:run_kernel, _kernel, inputs, _output, params}) do
+    Enum.reduce(params, 1 + div(length(inputs), 4), fn
+      {_name, list}, weight when is_list(list) -> weight + 1 + div(length(list), 16)
+      {_name, _value}, weight -> weight + 1
+    end)
+  end
+
+  # Data of up to 16 KiB is copied.
+  defp weight({:write_buffer, _output, data}), do: 1 + min(div(byte_size(data), 4096), 4)
+  defp weight(_stage), do: 1
 end
