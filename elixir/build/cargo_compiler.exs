@@ -92,7 +92,10 @@ defmodule Mix.Tasks.Compile.DalaCargo do
 
   # The crate is a member of the workspace above, whose target directory it shares.
   defp target_dir do
-    System.get_env("CARGO_TARGET_DIR") || Path.expand("../../target", __DIR__)
+    case System.get_env("CARGO_TARGET_DIR") do
+      nil -> Path.expand("../../target", __DIR__)
+      path -> Path.expand(path, crate_dir())
+    end
   end
 
   defp out_dir("dev"), do: "debug"

@@ -127,6 +127,7 @@ defmodule ApiTest do
                Dala.Gpu.Compute.Buffer,
                Dala.Gpu.Compute.Error,
                Dala.Gpu.Compute.Kernel,
+               Dala.Gpu.Compute.Picture,
                Dala.Gpu.Compute.Pipeline,
                Dala.Gpu.Compute.Server,
                Dala.Gpu.Compute.Stream,

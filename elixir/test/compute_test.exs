@@ -113,6 +113,17 @@ defmodule ComputeTest do
       assert second == :binary.copy(<<7>>, 3_000_001)
     end
 
+    test "binaries need not begin at a byte" do
+      for size <- [5, 100, 20_000, 700_001] do
+        data = :crypto.strong_rand_bytes(size)
+        <<_::3, shifted::binary-size(size), _::5>> = <<5::3, data::binary, 7::5>>
+        buffer = Compute.buffer_from_binary(shifted, {size}, :u8)
+        part = Compute.buffer_from_binary(binary_part(data, 1, size - 2), {size - 2}, :u8)
+        assert Compute.read(buffer) == data
+        assert Compute.read(part) == binary_part(data, 1, size - 2)
+      end
+    end
+
     test "what is wrong is said" do
       assert_raise Error, ~r/6 bytes of data for a buffer of 8 bytes/, fn ->
         Compute.buffer_from_binary("123456", {2}, :f32)
@@ -185,7 +196,7 @@ defmodule ComputeTest do
       assert {:error, %Error{code: :cancelled}} = Compute.poll(id)
       assert {:error, %Error{code: :dependency_failed, details: %{command: ^id}}} = Compute.wait(dependent)
       error = assert_raise Error, fn -> Compute.read(y) end
-      assert error.code in [:poisoned, :dependency_failed]
+      assert {error.code, error.details.cause.code} == {:poisoned, :cancelled}
       # Written again, it is well again.
       assert Compute.write(y, <<0::64>>) == :ok
       assert Compute.read_list(y) == [0.0, 0.0]
@@ -216,6 +227,25 @@ defmodule ComputeTest do
       :ok = Compute.resume()
       last = Task.await(waiting, 30_000)
       for command <- [id, last | tl(ids)], do: assert(Compute.wait(command) == :ok)
+    end
+
+    test "waiting for room counts against the deadline" do
+      work = %{op: :barrier}
+      :ok = Compute.suspend()
+      [first | _] = for _ <- 1..4096, do: Compute.submit(work, lane: :background, when_full: :refuse)
+
+      late =
+        Task.async(fn ->
+          start = System.monotonic_time(:millisecond)
+          result = Compute.wait(Compute.submit(work, lane: :background, deadline: 1_000))
+          {result, System.monotonic_time(:millisecond) - start}
+        end)
+
+      Process.sleep(700)
+      # Now there is room for one.
+      assert Compute.cancel(first)
+      assert {{:error, %Error{code: :deadline_exceeded}}, took} = Task.await(late)
+      assert took in 990..1_500
     end
 
     test "tell when they end", %{x: x} do
@@ -271,6 +301,16 @@ defmodule ComputeTest do
 
       assert {:error, %Error{code: :unknown_kernel}} =
                ExCubecl.submit(~s({"op": "run_kernel", "kernel": "fly", "inputs": [], "output": #{y_id}}))
+    end
+
+    test "that fail are the same to a read that waits for them", %{x: x} do
+      :ok = Compute.suspend()
+      id = Compute.submit(relu(x))
+      reader = Task.async(fn -> catch_error(Compute.read(x)) end)
+      Process.sleep(20)
+      assert Compute.cancel(id)
+      :ok = Compute.resume()
+      assert %Error{code: :poisoned, details: %{cause: %Error{code: :cancelled}}} = Task.await(reader)
     end
 
     test "fail while the device is suspended, if asked for", %{x: x} do

@@ -69,19 +69,13 @@ impl fmt::Debug for HostData {
 /// # }
 /// ```
 #[derive(Clone, Default)]
-pub struct Readback(Arc<Mutex<State>>);
+pub struct Readback(Arc<State>);
 
-enum State {
-    /// Memory to read into.
-    Spare(Vec<u8>),
-    /// What was read.
-    Read(Vec<u8>),
-}
-
-impl Default for State {
-    fn default() -> State {
-        State::Spare(Vec::new())
-    }
+#[derive(Default)]
+struct State {
+    /// Where the memory comes from; fresh from the system if nobody says.
+    memory: Option<fn(usize) -> Vec<u8>>,
+    data: Mutex<Option<Vec<u8>>>,
 }
 
 impl Readback {
@@ -90,22 +84,20 @@ impl Readback {
         Readback::default()
     }
 
-    /// A place whose bytes go into `memory`, whatever is in it: fresh memory is slow to fill for the first time.
-    pub fn reusing(memory: Vec<u8>) -> Readback {
-        Readback(Arc::new(Mutex::new(State::Spare(memory))))
+    /// A place whose memory comes from `memory`, which is asked for at least so many bytes when it is time to read, by the
+    /// thread that does: memory fresh from the system is slow to fill for the first time.
+    pub fn reusing(memory: fn(usize) -> Vec<u8>) -> Readback {
+        Readback(Arc::new(State { memory: Some(memory), data: Mutex::default() }))
     }
 
     /// Takes the bytes, if a stage has read some and nobody took them yet.
     pub fn take(&self) -> Option<Vec<u8>> {
-        match std::mem::take(&mut *self.state()) {
-            State::Read(data) => Some(data),
-            State::Spare(_) => None,
-        }
+        self.data().take()
     }
 
     /// So many bytes to read into.
     pub(crate) fn memory(&self, bytes: usize) -> Vec<u8> {
-        let (State::Spare(mut memory) | State::Read(mut memory)) = std::mem::take(&mut *self.state());
+        let mut memory = self.0.memory.map_or_else(Vec::new, |memory| memory(bytes));
         if memory.capacity() < bytes {
             return vec![0; bytes];
         }
@@ -114,12 +106,12 @@ impl Readback {
     }
 
     pub(crate) fn put(&self, data: Vec<u8>) {
-        *self.state() = State::Read(data);
+        *self.data() = Some(data);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn data(&self) -> MutexGuard<'_, Option<Vec<u8>>> {
         // Nothing is left half-done by a panic under this lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.data.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

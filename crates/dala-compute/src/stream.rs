@@ -115,6 +115,8 @@ pub struct Times {
 const REMEMBERED: usize = 1024;
 
 type MakeStages<F> = dyn Fn(&F) -> Vec<Stage> + Send + Sync;
+/// A frame, how it ended, and how long it took.
+type Ended<F> = (Option<F>, Result<(), Error>, Option<[Duration; 3]>);
 type OnFrame<F> = dyn Fn(F, Result<(), Error>) + Send + Sync;
 
 /// A flow of frames through the same stages, with a limit of how many are in flight and a rule for those that come too
@@ -336,9 +338,7 @@ impl<F: Send + 'static> Stream<F> {
                 Ok(None)
             }
             Err(Error::Overloaded { .. }) => {
-                let mut state = inner.state();
-                state.in_flight -= 1;
-                inner.moved.notify_all();
+                inner.give_place_to_next(None);
                 Ok(Some(frame))
             }
             Err(error) => {
@@ -421,11 +421,18 @@ impl<F: Send + 'static> Inner<F> {
     }
 
     /// A frame in flight has ended: the next may start.
-    fn ended(self: &Arc<Self>, mut frame: Option<F>, mut result: Result<(), Error>, mut times: Option<[Duration; 3]>) {
+    fn ended(self: &Arc<Self>, frame: Option<F>, result: Result<(), Error>, times: Option<[Duration; 3]>) {
+        self.give_place_to_next(Some((frame, result, times)));
+    }
+
+    /// The place of a frame is free: of one that ended, or of one that never started.
+    fn give_place_to_next(self: &Arc<Self>, mut ended: Option<Ended<F>>) {
         // Frames that the device does not take end at once. A loop, so that they do not pile up on the stack.
         loop {
             let mut state = self.state();
-            state.count(&result, times);
+            if let Some((_, result, times)) = &ended {
+                state.count(result, *times);
+            }
             let next = state.waiting.pop_front();
             if next.is_none() {
                 state.in_flight -= 1;
@@ -434,21 +441,21 @@ impl<F: Send + 'static> Inner<F> {
             drop(state);
             let submitted = next.map(|(frame, pushed_at)| (self.submit(&frame), frame, pushed_at));
             // After its place was given to the next: the callback may push one more.
-            let give_back = |frame: Option<F>, result| {
-                if let (Some(on_frame), Some(frame)) = (&self.on_frame, frame) {
+            let give_back = |ended: Option<Ended<F>>| {
+                if let (Some(on_frame), Some((Some(frame), result, _))) = (&self.on_frame, ended) {
                     // Its panics are its own affair.
                     let _ = catch_unwind(AssertUnwindSafe(|| on_frame(frame, result)));
                 }
             };
             match submitted {
-                None => return give_back(frame, result),
+                None => return give_back(ended),
                 Some((Ok(command), next, pushed_at)) => {
                     self.watch(&command, next, pushed_at);
-                    return give_back(frame, result);
+                    return give_back(ended);
                 }
                 Some((Err(error), next, _)) => {
-                    give_back(frame, result);
-                    (frame, result, times) = (Some(next), Err(error), None);
+                    give_back(ended);
+                    ended = Some((Some(next), Err(error), None));
                 }
             }
         }

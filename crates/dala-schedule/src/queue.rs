@@ -5,13 +5,11 @@
 //! thread and back. Otherwise it is the queue's own thread, which sleeps while there is nothing to do. Whoever stops driving
 //! while there is work wakes it. Callbacks have a thread of their own: no code of users runs while this one drives.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
-
-use rustc_hash::FxHashMap;
 
 use crate::callbacks::Callbacks;
 use crate::command::{Callback, Cell};
@@ -48,7 +46,8 @@ struct Shared<X: Executor> {
 struct State<X: Executor> {
     scheduler: Scheduler<X::Work, X::Error>,
     /// Commands that have not ended, and the last ones that have.
-    cells: FxHashMap<CommandId, Arc<Cell<X::Error>>>,
+    /// A tree: a hash table of so many would now and then move them all, while somebody submits who has no time for that.
+    cells: BTreeMap<CommandId, Arc<Cell<X::Error>>>,
     finished: VecDeque<CommandId>,
     /// Some thread drives.
     driven: bool,
@@ -100,11 +99,7 @@ impl<X: Executor> Queue<X> {
             callbacks: Callbacks::default(),
             state: Mutex::new(State {
                 scheduler: Scheduler::new(options.capacity, depth),
-                // As large as they get: tables that grow move all they hold, which takes too long for whoever submits just then.
-                cells: FxHashMap::with_capacity_and_hasher(
-                    REMEMBERED + 3 * options.capacity.min(4096),
-                    Default::default(),
-                ),
+                cells: BTreeMap::new(),
                 finished: VecDeque::with_capacity(REMEMBERED + 1),
                 driven: false,
                 launched: VecDeque::new(),
@@ -570,10 +565,11 @@ impl<X: Executor> Shared<X> {
         let now = self.clock.now();
         for ended in ended {
             self.executor.ended(ended.id, &ended.work, &ended.end);
-            let Some(cell) = state.cells.remove(&ended.id) else { continue };
+            let Some(cell) = state.cells.get(&ended.id).cloned() else { continue };
             if cell.is_known {
                 state.finished.push_back(ended.id);
-                state.cells.insert(ended.id, cell.clone());
+            } else {
+                state.cells.remove(&ended.id);
             }
             if state.finished.len() > REMEMBERED
                 && let Some(forgotten) = state.finished.pop_front()

@@ -176,6 +176,10 @@ impl<W: Work, E: Clone> Scheduler<W, E> {
         if parks {
             self.parked.insert(id);
         } else {
+            if self.arrived.len() > 2 * self.jobs.len() + 64 {
+                // A suspended queue decides nothing, and commands may end all the same.
+                self.arrived.retain(|id| self.jobs.contains_key(id));
+            }
             self.arrived.push(id);
         }
         if !work.needs_caller() {

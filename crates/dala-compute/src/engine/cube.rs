@@ -218,17 +218,19 @@ impl Engine for CubeEngine {
             return Ok(Memory { capacity, inner: Arc::new(Piece { handle, slot: None }) });
         }
         let size = heap::slot_size(bytes);
-        let mut heap = lock(&self.heap);
-        if heap.take(size).map(|(slot, _)| heap.give_back(slot)).is_none() {
-            let chunk = self.allocate_whole(heap::chunk_size(size))?;
-            heap.add(size, chunk);
-        }
-        let Some((slot, chunk)) = heap.take(size) else {
-            return Err(EngineError::internal("a new chunk has no free slot"));
+        let found = lock(&self.heap).take(size);
+        let (slot, chunk) = match found {
+            Some(found) => found,
+            None => {
+                // Not under the lock: this may wait for the device, and whoever gives memory back must not.
+                let chunk = self.allocate_whole(heap::chunk_size(size))?;
+                let mut heap = lock(&self.heap);
+                heap.add(size, chunk);
+                heap.take(size).ok_or_else(|| EngineError::internal("a new chunk has no free slot"))?
+            }
         };
         let rest = chunk.size() - slot.offset - size;
         let handle = chunk.offset_start(slot.offset).offset_end(rest);
-        drop(heap);
         let piece = Piece { handle, slot: Some((slot, self.heap.clone())) };
         Ok(Memory { capacity: size, inner: Arc::new(piece) })
     }

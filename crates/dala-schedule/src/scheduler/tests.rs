@@ -569,6 +569,27 @@ fn doomed_commands_stop() {
     }
 }
 
+/// Commands that end before anything is decided leave nothing behind, and take nobody along.
+#[test]
+fn suspended_queues_forget_what_was_dropped() {
+    let mut device = Device::new(1, 100);
+    device.scheduler.suspend(WhileSuspended::Wait);
+    let mut kept = Vec::new();
+    for _ in 0..5000 {
+        if device.scheduler.is_full(Lane::Default) {
+            device.scheduler.drop_oldest(Lane::Default);
+            device.collect();
+            kept.remove(0);
+        }
+        kept.push(device.submit(Task::new(&[MICROSECOND]), Lane::Default, None));
+    }
+    assert!(device.scheduler.arrived.len() <= 300, "{}", device.scheduler.arrived.len());
+    device.scheduler.resume();
+    device.drain();
+    assert_eq!(kept.len(), 100);
+    assert!(kept.iter().all(|id| device.ends[id] == End::Completed));
+}
+
 /// Shares and rests are the same with two passes in flight.
 #[test]
 fn overlapping_passes_keep_shares_and_rests() {

@@ -66,18 +66,18 @@ fn spare() -> MutexGuard<'static, Vec<Vec<u8>>> {
     SPARE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A place to read so many bytes into.
-pub(crate) fn readback(bytes: usize) -> Readback {
-    if bytes < WORTH_KEEPING {
-        return Readback::new();
-    }
+/// A place to read into.
+pub(crate) fn readback() -> Readback {
+    Readback::reusing(memory)
+}
+
+/// Memory for so many bytes that was used before, if there is some.
+fn memory(bytes: usize) -> Vec<u8> {
     let mut spare = spare();
     // One that is much larger would keep memory that nobody uses.
     let fits = |block: &Vec<u8>| (bytes..=2 * bytes).contains(&block.capacity());
-    match spare.iter().rposition(fits) {
-        Some(place) => Readback::reusing(spare.remove(place)),
-        None => Readback::new(),
-    }
+    let place = spare.iter().rposition(fits);
+    place.map_or_else(Vec::new, |place| spare.remove(place))
 }
 
 /// Keeps memory for the next read. What there is no room for goes, the oldest first.
@@ -87,7 +87,11 @@ fn give_back(block: Vec<u8>) {
     }
     let mut gone = Vec::new();
     let mut spare = spare();
-    spare.push(block);
+    if block.capacity() > MOST_KEPT {
+        gone.push(block);
+    } else {
+        spare.push(block);
+    }
     while spare.iter().map(Vec::capacity).sum::<usize>() > MOST_KEPT {
         gone.push(spare.remove(0));
     }

@@ -9,7 +9,9 @@ mod pipelines;
 mod streams;
 mod terms;
 
-use dala_compute::{Buffer, Command, CommandId, DType, Device, Lane, Stage, SubmitOptions, WhenFull, WhileSuspended};
+use dala_compute::{
+    Buffer, Command, CommandId, DType, Device, Error, Lane, Stage, SubmitOptions, WhenFull, WhileSuspended,
+};
 use rustler::types::atom::Atom;
 use rustler::{Encoder, Env, LocalPid, Monitor, Resource, ResourceArc, Term};
 
@@ -199,14 +201,19 @@ fn define<'a>(
 /// A buffer with the elements of a binary. The data is brought to the device later, before anybody uses the buffer.
 #[rustler::nif]
 fn buffer<'a>(env: Env<'a>, device: Dev, shape: Term<'a>, dtype: Atom, data: Term<'a>) -> Term<'a> {
-    measured("buffer", || {
-        let make = || {
-            let data = host_data(data).ok_or(Bad("binary"))?;
-            let buffer = Buffer::reserve(&device.0, terms::dtype(dtype)?, terms::shape(shape)?)?;
-            fill(env, &device.0, buffer, |buffer| Stage::write_buffer(buffer, data))
-        };
-        answer(env, make())
-    })
+    measured("buffer", || answer(env, filled_buffer(env, &device.0, shape, dtype, data)))
+}
+
+/// The same for large binaries: one that does not begin at a byte is copied by the VM when it is looked at.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn buffer_large<'a>(env: Env<'a>, device: Dev, shape: Term<'a>, dtype: Atom, data: Term<'a>) -> Term<'a> {
+    answer(env, filled_buffer(env, &device.0, shape, dtype, data))
+}
+
+fn filled_buffer(env: Env, device: &Device, shape: Term, dtype: Atom, data: Term) -> Result<Buf, Failure> {
+    let data = host_data(data).ok_or(Bad("binary"))?;
+    let buffer = Buffer::reserve(device, terms::dtype(dtype)?, terms::shape(shape)?)?;
+    fill(env, device, buffer, |buffer| Stage::write_buffer(buffer, data))
 }
 
 #[rustler::nif]
@@ -259,12 +266,20 @@ fn free(buffer: Buf) -> Atom {
 #[rustler::nif]
 fn read<'a>(env: Env<'a>, device: Dev, buffer: Buf, tag: Term<'a>) -> Term<'a> {
     measured("read", || {
-        let readback = host::readback(buffer.0.size_bytes());
+        let readback = host::readback();
         let submitted = device.0.submit(Stage::read_buffer(&buffer.0, &readback), refusing());
         let read = submitted.map(|command| {
             let caller = Caller::new(env, tag);
             own(env, command.clone());
-            watch(command, move |result| caller.answer(|env| answers::data(env, result, &readback)));
+            let id = buffer.0.id();
+            watch(command, move |result| {
+                // Whether that came before or after it was asked for, it is the same to the caller.
+                let result = result.map_err(|error| match error {
+                    Error::DependencyFailed { cause, .. } => Error::Poisoned { buffer: id, cause },
+                    other => other,
+                });
+                caller.answer(|env| answers::data(env, result, &readback));
+            });
         });
         done(env, read.map_err(Failure::from))
     })
@@ -464,13 +479,14 @@ fn optional_buffer(term: Term) -> Result<Option<Buffer>, Bad> {
     if term.decode::<Atom>().ok() == Some(atoms::nil()) { Ok(None) } else { terms::buffer(term).map(Some) }
 }
 
-/// What became of the frame; `:full` and a message `{tag, :ok}` later if the stream blocks.
-#[rustler::nif]
+/// What became of the frame; `:full` and a message `{tag, :ok}` later if the stream blocks. Frames may be large, stages many,
+/// and plans forgotten by now.
+#[rustler::nif(schedule = "DirtyCpu")]
 fn stream_push<'a>(env: Env<'a>, stream: ResourceArc<FrameStream>, frame: Term<'a>, tag: Term<'a>) -> Term<'a> {
-    measured("stream_push", || match host_data(frame) {
+    match host_data(frame) {
         Some(frame) => FrameStream::push(&stream, env, frame, tag),
         None => done(env, Err(Bad("binary").into())),
-    })
+    }
 }
 
 #[rustler::nif(schedule = "DirtyCpu")]

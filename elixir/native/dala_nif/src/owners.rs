@@ -98,7 +98,7 @@ pub(crate) fn later(work: impl FnOnce() + Send + 'static) {
     });
     match &*QUEUE {
         Some(queue) => drop(queue.send(Box::new(work))),
-        // Better late than never.
-        None => work(),
+        // The system has no threads left. Work that may wait, or that answers, must not be done here.
+        None => drop(work),
     }
 }

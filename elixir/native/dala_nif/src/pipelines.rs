@@ -5,12 +5,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustler::env::SavedTerm;
 use rustler::{Env, OwnedEnv, Term};
 
+use crate::owners::later;
+
 /// A list of stages, as the terms they were given as: what they mean is found out when they run. None once it was freed.
 pub(crate) struct Pipeline(Mutex<Option<List>>);
 
 struct List {
     env: OwnedEnv,
     stages: Vec<SavedTerm>,
+}
+
+impl Drop for Pipeline {
+    fn drop(&mut self) {
+        self.free();
+    }
 }
 
 impl Pipeline {
@@ -45,7 +53,10 @@ impl Pipeline {
     /// Forgets the stages and lets go of their buffers.
     pub(crate) fn free(&self) {
         let list = self.list().take();
-        drop(list);
+        // There may be many: that is no work for a scheduler.
+        if list.as_ref().is_some_and(|list| !list.stages.is_empty()) {
+            later(move || drop(list));
+        }
     }
 
     fn list(&self) -> MutexGuard<'_, Option<List>> {

@@ -21,7 +21,6 @@ struct Frame {
 
 /// A stream and who waits to push a frame.
 pub(crate) struct FrameStream {
-    output_bytes: usize,
     blocks: bool,
     state: Mutex<State>,
     recipient: Arc<Recipient>,
@@ -101,7 +100,6 @@ impl FrameStream {
         (options, blocks): (StreamOptions, bool),
         (pid, tag): (LocalPid, Term),
     ) -> FrameStream {
-        let output_bytes = output.as_ref().map_or(0, Buffer::size_bytes);
         let make = move |frame: &Frame| {
             let write = input.as_ref().map(|input| Stage::write_buffer(input, frame.data.clone()));
             let read = output.as_ref().map(|output| Stage::read_buffer(output, &frame.readback));
@@ -118,7 +116,7 @@ impl FrameStream {
         };
         let stream = Stream::with_callback(device, make, options, on_frame);
         let state = Mutex::new(State { stream: Some(stream), next: 0 });
-        FrameStream { output_bytes, blocks, state, recipient, pushers }
+        FrameStream { blocks, state, recipient, pushers }
     }
 
     /// Pushes a frame. If the stream blocks and there is no room it says `:full`, and tells the caller when to try again; the
@@ -127,9 +125,11 @@ impl FrameStream {
         // One at a time: numbers are in the order of the frames.
         let mut state = lock(&this.state);
         let State { stream: Some(stream), next } = &mut *state else {
+            // It may be among those that are still to be told.
+            this.pushers.remove(env);
             return (atoms::error(), atoms::stopped()).encode(env);
         };
-        let frame = Frame { number: *next, data, readback: readback(this.output_bytes), _stream: this.clone() };
+        let frame = Frame { number: *next, data, readback: readback(), _stream: this.clone() };
         let pushed = if this.blocks {
             // Before looking: a frame that ends in between finds somebody to tell.
             this.pushers.add(env, tag);

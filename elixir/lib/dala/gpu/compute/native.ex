@@ -63,6 +63,7 @@ defmodule Dala.Gpu.Compute.Native do
   def define(_device, _name, _expression, _inputs, _params), do: nif()
 
   def buffer(_device, _shape, _dtype, _data), do: nif()
+  def buffer_large(_device, _shape, _dtype, _data), do: nif()
   def zeros(_device, _shape, _dtype), do: nif()
   def buffer_info(_buffer), do: nif()
   def buffer_by_id(_device, _id), do: nif()

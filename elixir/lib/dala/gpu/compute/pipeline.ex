@@ -79,6 +79,11 @@ defmodule Dala.Gpu.Compute.Pipeline do
     if Native.is_pipeline(ref), do: raise(ArgumentError, "a stage cannot hold a pipeline"), else: sum + 1
   end
 
+  defp weigh(function, sum) when is_function(function) do
+    {:env, values} = :erlang.fun_info(function, :env)
+    weigh(values, sum)
+  end
+
   defp weigh(_other, sum), do: sum + 1
 
   @doc """
@@ -138,7 +143,8 @@ defmodule Dala.Gpu.Compute.Pipeline do
       stages ->
         case Stage.problems(stages) do
           {native, []} -> {:ok, native}
-          {native, problems} -> several(problems ++ checked(native, length(problems)))
+          # What else is wrong cannot be said: numbers of stages would be off if some are missing.
+          {_native, problems} -> several(problems)
         end
     end
   end
@@ -150,9 +156,6 @@ defmodule Dala.Gpu.Compute.Pipeline do
       _ -> {:error, error}
     end
   end
-
-  # Numbers of stages would be wrong if some are missing.
-  defp checked(_native, missing) when missing > 0, do: []
 
   defp several([problem]), do: {:error, %{problem | details: Map.put(problem.details, :problems, [problem])}}
 

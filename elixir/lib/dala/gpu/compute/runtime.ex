@@ -7,6 +7,8 @@ defmodule Dala.Gpu.Compute.Runtime do
 
   # More than this takes the native side too long for a normal scheduler.
   @many 48
+  # Bytes that are copied by the VM in so long, if they do not begin at a byte.
+  @large 256 * 1024
   # Bytes of buffers that a process makes before it collects its garbage: references weigh nothing to the collector, so that
   # it would not come by itself.
   @collect_after 16 * 1024 * 1024
@@ -22,7 +24,8 @@ defmodule Dala.Gpu.Compute.Runtime do
   ## Buffers
 
   def buffer(shape, dtype, data) do
-    make(byte_size(data), &Native.buffer(&1, shape, dtype, data))
+    buffer = if byte_size(data) > @large, do: &Native.buffer_large/4, else: &Native.buffer/4
+    make(byte_size(data), &buffer.(&1, shape, dtype, data))
   end
 
   def zeros(shape, dtype, bytes) do
@@ -120,7 +123,7 @@ defmodule Dala.Gpu.Compute.Runtime do
   # Queues stages. `tag` is nil, or tags the message that tells of the end.
   def submit(stages, options \\ @default_options, owned \\ true, tag \\ nil) do
     with {:ok, device} <- device() do
-      queue(options, fn -> submit(device, stages, options, owned, tag) end)
+      queue(options, &submit(device, stages, &1, owned, tag))
     end
   end
 
@@ -137,17 +140,20 @@ defmodule Dala.Gpu.Compute.Runtime do
 
   def submit_json(json, options \\ @default_options) do
     with {:ok, device} <- device() do
-      queue(options, fn -> Native.submit_json(device, json, options) end)
+      queue(options, &Native.submit_json(device, json, &1))
     end
   end
 
-  defp queue({_lane, nil, :wait}, submit), do: with_room(submit)
+  defp queue({_lane, nil, :wait} = options, submit), do: with_room(fn -> submit.(options) end)
 
-  defp queue({_lane, deadline, :wait}, submit) do
-    with_room(submit, 1, System.monotonic_time(:microsecond) + deadline)
+  # Waiting for room counts against the deadline.
+  defp queue({lane, deadline, :wait}, submit) do
+    until = System.monotonic_time(:microsecond) + deadline
+    left = fn -> max(until - System.monotonic_time(:microsecond), 0) end
+    with_room(fn -> submit.({lane, left.(), :wait}) end, 1, until)
   end
 
-  defp queue(_options, submit), do: submit.()
+  defp queue(options, submit), do: submit.(options)
 
   @doc false
   # Queues stages and waits for their end.
@@ -207,7 +213,7 @@ defmodule Dala.Gpu.Compute.Runtime do
     end
   end
 
-  # Lanes that are full empty themselves: their commands run. Waiting counts against the deadline.
+  # Lanes that are full empty themselves: their commands run.
   defp with_room(submit, pause \\ 1, until \\ :infinity) do
     case submit.() do
       {:error, %Error{code: :overloaded}} ->
@@ -238,7 +244,7 @@ defmodule Dala.Gpu.Compute.Runtime do
     end)
   end
 
-  # Data of up to 16 KiB is copied.
-  defp weight({:write_buffer, _output, data}), do: 1 + min(div(byte_size(data), 4096), 4)
+  # Data of up to 16 KiB is copied, and any that does not begin at a byte.
+  defp weight({:write_buffer, _output, data}), do: 1 + div(byte_size(data), 8192)
   defp weight(_stage), do: 1
 end

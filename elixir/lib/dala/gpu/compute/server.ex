@@ -83,9 +83,21 @@ defmodule Dala.Gpu.Compute.Server do
     %{state | tag: tag}
   rescue
     error in Error ->
-      Enum.each(state.asking, &GenServer.reply(&1, {:error, error}))
-      %{state | asking: []}
+      refuse(state, error)
+
+    ArgumentError ->
+      setting = inspect(Application.get_env(:dala_compute, :memory_budget))
+
+      refuse(
+        state,
+        Error.new(:invalid_argument, "config :dala_compute, memory_budget: #{setting} is no number of bytes")
+      )
   end
 
   defp open(state), do: state
+
+  defp refuse(state, error) do
+    Enum.each(state.asking, &GenServer.reply(&1, {:error, error}))
+    %{state | asking: []}
+  end
 end
