@@ -25,20 +25,32 @@ defmodule Dala.Gpu.Compute.HealthTest do
     end)
   end
 
-  @tag timeout: 2 * (@seconds + 300) * 1000
+  # A call that wakes a thread is now and then held up by the system, or by the machine that this one is a guest of: one of some
+  # hundred thousand, in any function that wakes one. What a function itself takes too long for shows in every round.
+  @rounds 3
+
+  @tag timeout: (@seconds + 600) * 1000
   test "no call takes longer than 1 ms under the load of #{@processes} processes" do
     IO.puts("health: #{@processes} processes for #{@seconds} s, DALA_HEALTH_SEED=#{@seed}")
+    rounds = for round <- 1..@rounds, do: load(round)
 
-    # One call of a million may be held up by the system itself, in its memory management say: what is ours shows again.
-    if long_calls() != [] do
-      IO.puts("health: some took longer; once more")
-      assert long_calls() == []
+    longest = fn name ->
+      for measurements <- rounds, {^name, calls, max, _} <- measurements, do: {calls, max}
     end
 
+    names = for {name, _, _, _} <- hd(rounds), do: name
+    assert @expected -- names == []
+
+    long =
+      for name <- names, {_, least} = Enum.min_by(longest.(name), &elem(&1, 1)), least > @limit_ns do
+        {name, Enum.map(longest.(name), fn {calls, max} -> "#{micros(max)} µs of #{calls}" end)}
+      end
+
+    assert long == []
     assert good_call?()
   end
 
-  defp long_calls do
+  defp load(round) do
     megabyte = :binary.copy(<<1>>, 1024 * 1024)
     # Kernels are built once, and not by these calls.
     for number <- 1..jobs(), do: job(number, megabyte)
@@ -50,12 +62,12 @@ defmodule Dala.Gpu.Compute.HealthTest do
     workers =
       for number <- 1..@processes do
         Task.async(fn ->
-          :rand.seed(:exsss, :erlang.phash2({@seed, number}))
+          :rand.seed(:exsss, :erlang.phash2({@seed, round, number}))
           work(stop, megabyte, done)
         end)
       end
 
-    Process.sleep(@seconds * 1000)
+    Process.sleep(div(@seconds * 1000, @rounds))
     :atomics.put(stop, 1, 1)
     Enum.each(workers, &Task.await(&1, 120_000))
     times = Task.await(nop, 120_000)
@@ -64,9 +76,7 @@ defmodule Dala.Gpu.Compute.HealthTest do
     measurements = Native.measurements()
     IO.puts("health: #{:counters.get(done, 1)} jobs; an empty call as a process sees it: #{show(times)}")
     print(measurements)
-    names = for {name, _, _, _} <- measurements, do: name
-    assert @expected -- names == []
-    for {name, calls, max, _} <- measurements, max > @limit_ns, do: {name, calls, "#{micros(max)} µs"}
+    measurements
   end
 
   @tag timeout: 120_000
