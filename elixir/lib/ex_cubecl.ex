@@ -72,7 +72,7 @@ defmodule ExCubecl do
   """
   @spec buffer(list(), [non_neg_integer()], atom()) :: {:ok, buffer_ref()} | error()
   def buffer(values, shape, dtype \\ :f32) do
-    tuple(fn -> {:ok, Compute.buffer(values, shape(shape, :tuple), dtype).ref} end)
+    tuple(fn -> {:ok, Compute.buffer(values, tuple_of(shape), dtype).ref} end)
   end
 
   @doc """
@@ -294,13 +294,13 @@ defmodule ExCubecl do
   @spec version() :: String.t()
   def version, do: Native.version()
 
-  defp shape(shape, :tuple) when is_list(shape) do
+  defp tuple_of(shape) when is_list(shape) do
     if List.improper?(shape) or length(shape) > 32,
       do: raise(ArgumentError, "a shape is a list of at most 32 dimensions"),
       else: List.to_tuple(shape)
   end
 
-  defp shape(other, :tuple),
+  defp tuple_of(other),
     do: raise(ArgumentError, "a shape is a list of dimensions, found #{Stage.short(other)}")
 
   # What raises in the layer above is an error here.

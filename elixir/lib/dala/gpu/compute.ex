@@ -36,7 +36,7 @@ defmodule Dala.Gpu.Compute do
   `device_info/0` under `:dtypes`, and a kernel that cannot run is refused before anything is launched.
   """
 
-  alias Dala.Gpu.Compute.{Buffer, Codec, Error, Kernel, Native, NxBridge, Pipeline, Runtime, Stage, Telemetry}
+  alias Dala.Gpu.Compute.{Buffer, Codec, Error, Native, NxBridge, Pipeline, Runtime, Stage, Telemetry}
 
   @max_id 0xFFFFFFFFFFFFFFFF
 
@@ -741,11 +741,8 @@ defmodule Dala.Gpu.Compute do
   defp unwrap!({:error, error}), do: argument!({:error, error}) |> elem(1) |> raise()
 
   # What is no buffer at all is the caller's mistake, not the device's.
-  defp argument!({:error, %Error{code: code, message: message}}) when code in [:invalid_argument],
+  defp argument!({:error, %Error{code: code, message: message}}) when code == :invalid_argument,
     do: raise(ArgumentError, message)
 
   defp argument!(result), do: result
-
-  @doc false
-  def define(name, expression, options \\ []), do: Kernel.define(name, expression, options)
 end

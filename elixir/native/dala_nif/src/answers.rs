@@ -1,7 +1,7 @@
 //! Answers to processes, as messages.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 use dala_compute::{Command, Error, Readback};
@@ -10,6 +10,7 @@ use rustler::thread::is_scheduler_thread;
 use rustler::{Encoder, Env, LocalPid, OwnedEnv, ResourceArc, Term};
 
 use crate::host::Block;
+use crate::lock::lock;
 use crate::owners::later;
 use crate::terms::{self, atoms};
 
@@ -66,7 +67,7 @@ impl Wait {
 
     /// Stops waiting: a message was sent before this returns, or none will be.
     pub(crate) fn stop(&self) {
-        drop(self.0.waiting().take());
+        drop(lock(&self.0.0).take());
     }
 }
 
@@ -88,7 +89,7 @@ impl Watch {
     fn look(self: Arc<Self>) {
         let waker = Waker::from(self.clone());
         // The lock is held while it is delivered: whoever stops waiting knows whether it was.
-        let mut waiting = self.waiting();
+        let mut waiting = lock(&self.0);
         let Some((command, _)) = waiting.as_mut() else { return };
         let Poll::Ready(result) = Pin::new(command).poll(&mut Context::from_waker(&waker)) else { return };
         if is_scheduler_thread() {
@@ -97,11 +98,6 @@ impl Watch {
         } else if let Some((_, deliver)) = waiting.take() {
             deliver(result);
         }
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, Option<(Command, Deliver)>> {
-        // Nothing is left half-done by a panic under this lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,10 +1,11 @@
 //! Data on its way between the VM and a device.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use dala_compute::{HostData, Readback};
 use rustler::{Binary, OwnedEnv, Term};
 
+use crate::lock::lock;
 use crate::owners::later;
 
 /// Smaller binaries are copied: holding one costs more.
@@ -61,11 +62,6 @@ const WORTH_KEEPING: usize = 1024 * 1024;
 /// The most that is kept, in bytes.
 const MOST_KEPT: usize = 128 * 1024 * 1024;
 
-fn spare() -> MutexGuard<'static, Vec<Vec<u8>>> {
-    // Nothing is left half-done by a panic under this lock.
-    SPARE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// A place to read into.
 pub(crate) fn readback() -> Readback {
     Readback::reusing(memory)
@@ -73,7 +69,7 @@ pub(crate) fn readback() -> Readback {
 
 /// Memory for so many bytes that was used before, if there is some.
 fn memory(bytes: usize) -> Vec<u8> {
-    let mut spare = spare();
+    let mut spare = lock(&SPARE);
     // One that is much larger would keep memory that nobody uses.
     let fits = |block: &Vec<u8>| (bytes..=2 * bytes).contains(&block.capacity());
     let place = spare.iter().rposition(fits);
@@ -86,7 +82,7 @@ fn give_back(block: Vec<u8>) {
         return;
     }
     let mut gone = Vec::new();
-    let mut spare = spare();
+    let mut spare = lock(&SPARE);
     if block.capacity() > MOST_KEPT {
         gone.push(block);
     } else {
@@ -104,6 +100,6 @@ fn give_back(block: Vec<u8>) {
 
 /// Gives what is kept back to the system.
 pub(crate) fn trim() {
-    let gone = std::mem::take(&mut *spare());
+    let gone = std::mem::take(&mut *lock(&SPARE));
     drop(gone);
 }

@@ -3,20 +3,20 @@
 
 mod answers;
 mod host;
+mod lock;
 mod measure;
 mod owners;
 mod pipelines;
 mod streams;
 mod terms;
 
-use dala_compute::{
-    Buffer, Command, CommandId, DType, Device, Error, Lane, Stage, SubmitOptions, WhenFull, WhileSuspended,
-};
+use dala_compute::{Buffer, Command, CommandId, Device, Error, Lane, Stage, SubmitOptions, WhenFull, WhileSuspended};
 use rustler::types::atom::Atom;
 use rustler::{Encoder, Env, LocalPid, Monitor, Resource, ResourceArc, Term};
 
 use answers::{Caller, Wait, watch};
 use host::{Block, host_data};
+use lock::lock;
 use measure::measured;
 use owners::{Owner, later, own};
 use pipelines::Pipeline;
@@ -248,12 +248,6 @@ fn buffer_info(buffer: Buf) -> (u64, Vec<usize>, Atom, usize) {
         let buffer = &buffer.0;
         (buffer.id().0, buffer.shape().dims().to_vec(), terms::dtype_atom(buffer.dtype()), buffer.size_bytes())
     })
-}
-
-#[rustler::nif]
-fn buffer_by_id<'a>(env: Env<'a>, device: Dev, id: u64) -> Term<'a> {
-    let found = device.0.buffer(dala_compute::BufferId(id));
-    answer(env, found.map(|buffer| ResourceArc::new(BufferResource(buffer))).map_err(Failure::from))
 }
 
 #[rustler::nif]
@@ -513,11 +507,6 @@ fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
 
-#[rustler::nif]
-fn dtypes() -> Vec<Atom> {
-    DType::ALL.into_iter().map(terms::dtype_atom).collect()
-}
-
 /// Starts or stops measuring how long calls keep their scheduler busy.
 #[rustler::nif]
 fn measure(on: bool) -> Atom {
@@ -551,7 +540,7 @@ fn time_runs<'a>(env: Env<'a>, device: Dev, call: (String, Vec<Buf>, Buf), times
 /// Does something that may take long; if there is no thread for it, here and now.
 fn in_a_thread(work: impl FnOnce() + Send + 'static) -> Atom {
     let work = std::sync::Arc::new(std::sync::Mutex::new(Some(work)));
-    let take = |work: &std::sync::Mutex<Option<_>>| work.lock().unwrap_or_else(|error| error.into_inner()).take();
+    let take = |work: &std::sync::Mutex<Option<_>>| lock(work).take();
     let in_thread = work.clone();
     let run = move || {
         if let Some(work) = take(&in_thread) {

@@ -1,8 +1,10 @@
 //! How long calls keep a scheduler of the VM busy, when somebody wants to know.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+
+use crate::lock::lock;
 
 static ON: AtomicBool = AtomicBool::new(false);
 static TIMES: Mutex<BTreeMap<&'static str, Times>> = Mutex::new(BTreeMap::new());
@@ -18,14 +20,14 @@ pub(crate) struct Times {
 /// Starts from nothing, or stops.
 pub(crate) fn switch(on: bool) {
     if on {
-        TIMES.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        lock(&TIMES).clear();
     }
     ON.store(on, Ordering::Relaxed);
 }
 
 /// What was measured, by function.
 pub(crate) fn times() -> Vec<(&'static str, Times)> {
-    TIMES.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|(name, times)| (*name, *times)).collect()
+    lock(&TIMES).iter().map(|(name, times)| (*name, *times)).collect()
 }
 
 /// Calls `call`, and measures it if somebody wants to know.
@@ -36,7 +38,7 @@ pub(crate) fn measured<T>(name: &'static str, call: impl FnOnce() -> T) -> T {
     let start = cpu_time();
     let result = call();
     let took = cpu_time().saturating_sub(start);
-    let mut times = TIMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut times = lock(&TIMES);
     let times = times.entry(name).or_default();
     *times = Times { calls: times.calls + 1, max: times.max.max(took), total: times.total + took };
     result

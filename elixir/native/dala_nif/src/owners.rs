@@ -1,10 +1,12 @@
 //! Which process submitted what: the commands of one that dies are cancelled if they have not started.
 
 use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{LazyLock, Mutex, mpsc};
 
 use dala_compute::Command;
 use rustler::{Env, LocalPid, ResourceArc};
+
+use crate::lock::lock;
 
 /// A process and those of its commands that may not have ended yet.
 pub(crate) struct Owner(Mutex<Commands>);
@@ -19,11 +21,6 @@ struct Commands {
 }
 
 static OWNERS: LazyLock<Mutex<HashMap<LocalPid, ResourceArc<Owner>>>> = LazyLock::new(Mutex::default);
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing is left half-done by a panic under these locks.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Remembers a command until it ends or the calling process does.
 pub(crate) fn own(env: Env, command: Command) {

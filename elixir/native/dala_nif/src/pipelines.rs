@@ -1,10 +1,11 @@
 //! Lists of stages that only grow, shared by every copy of a pipeline.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use rustler::env::SavedTerm;
 use rustler::{Env, OwnedEnv, Term};
 
+use crate::lock::lock;
 use crate::owners::later;
 
 /// A list of stages, as the terms they were given as: what they mean is found out when they run. None once it was freed.
@@ -28,7 +29,7 @@ impl Pipeline {
 
     /// Appends a stage; false if the pipeline was freed.
     pub(crate) fn add(&self, stage: Term) -> bool {
-        match &mut *self.list() {
+        match &mut *lock(&self.0) {
             Some(list) => {
                 let stage = list.env.save(stage);
                 list.stages.push(stage);
@@ -40,27 +41,22 @@ impl Pipeline {
 
     /// Copies of the stages.
     pub(crate) fn stages<'a>(&self, env: Env<'a>) -> Option<Vec<Term<'a>>> {
-        self.list().as_ref().map(|list| {
+        lock(&self.0).as_ref().map(|list| {
             let copy = |stage: &SavedTerm| list.env.run(|own| stage.load(own).in_env(env));
             list.stages.iter().map(copy).collect()
         })
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.list().as_ref().map_or(0, |list| list.stages.len())
+        lock(&self.0).as_ref().map_or(0, |list| list.stages.len())
     }
 
     /// Forgets the stages and lets go of their buffers.
     pub(crate) fn free(&self) {
-        let list = self.list().take();
+        let list = lock(&self.0).take();
         // There may be many: that is no work for a scheduler.
         if list.as_ref().is_some_and(|list| !list.stages.is_empty()) {
             later(move || drop(list));
         }
-    }
-
-    fn list(&self) -> MutexGuard<'_, Option<List>> {
-        // Nothing is left half-done by a panic under this lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

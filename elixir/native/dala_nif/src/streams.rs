@@ -1,6 +1,6 @@
 //! Frames that flow through the same stages.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use dala_compute::{Buffer, Device, Error, HostData, Pushed, Readback, Stage, Stream, StreamOptions, StreamStats};
 use rustler::env::SavedTerm;
@@ -8,6 +8,7 @@ use rustler::{Encoder, Env, LocalPid, OwnedEnv, ResourceArc, Term};
 
 use crate::answers::{self, Caller};
 use crate::host::readback;
+use crate::lock::lock;
 use crate::owners::later;
 use crate::terms::{self, atoms};
 
@@ -85,11 +86,6 @@ impl Pushers {
             caller.answer(|env| atoms::ok().encode(env));
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing is left half-done by a panic under these locks.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl FrameStream {

@@ -421,17 +421,7 @@ pub(crate) fn stats<'a>(env: Env<'a>, stats: &Stats) -> Term<'a> {
     };
     let lanes: Vec<Detail> =
         Lane::ALL.iter().zip(&queue.lanes).map(|(name, stats)| (lane_atom(*name), lane(stats))).collect();
-    let power = match queue.governor.power {
-        Power::Low => atoms::low(),
-        Power::Balanced => atoms::balanced(),
-        Power::High => atoms::high(),
-    };
-    let thermal = match queue.governor.thermal {
-        Thermal::Nominal => atoms::nominal(),
-        Thermal::Fair => atoms::fair(),
-        Thermal::Serious => atoms::serious(),
-        Thermal::Critical => atoms::critical(),
-    };
+    let (power, thermal) = (power_atom(queue.governor.power), thermal_atom(queue.governor.thermal));
     map(
         env,
         &[
@@ -506,17 +496,29 @@ pub(crate) fn kernel<'a>(env: Env<'a>, spec: &KernelSpec) -> Term<'a> {
     )
 }
 
+fn power_atom(power: Power) -> Atom {
+    match power {
+        Power::Low => atoms::low(),
+        Power::Balanced => atoms::balanced(),
+        Power::High => atoms::high(),
+    }
+}
+
 pub(crate) fn power(atom: Atom) -> Result<Power, Bad> {
-    let words = [(atoms::low(), Power::Low), (atoms::balanced(), Power::Balanced), (atoms::high(), Power::High)];
-    words.into_iter().find(|(word, _)| *word == atom).map(|(_, power)| power).ok_or(Bad("level of power"))
+    let all = [Power::Low, Power::Balanced, Power::High];
+    all.into_iter().find(|power| power_atom(*power) == atom).ok_or(Bad("level of power"))
+}
+
+fn thermal_atom(thermal: Thermal) -> Atom {
+    match thermal {
+        Thermal::Nominal => atoms::nominal(),
+        Thermal::Fair => atoms::fair(),
+        Thermal::Serious => atoms::serious(),
+        Thermal::Critical => atoms::critical(),
+    }
 }
 
 pub(crate) fn thermal(atom: Atom) -> Result<Thermal, Bad> {
-    let words = [
-        (atoms::nominal(), Thermal::Nominal),
-        (atoms::fair(), Thermal::Fair),
-        (atoms::serious(), Thermal::Serious),
-        (atoms::critical(), Thermal::Critical),
-    ];
-    words.into_iter().find(|(word, _)| *word == atom).map(|(_, level)| level).ok_or(Bad("level of heat"))
+    let all = [Thermal::Nominal, Thermal::Fair, Thermal::Serious, Thermal::Critical];
+    all.into_iter().find(|thermal| thermal_atom(*thermal) == atom).ok_or(Bad("level of heat"))
 }

@@ -25,7 +25,7 @@ defmodule Dala.Gpu.Compute.Kernel do
 
       Filters.vignette([image], output, %{strength: 0.8})
 
-  A kernel is computed at every element of its output, on every back end, and is fused like any other. What expressions may
+  A kernel is computed at every element of its output, on every back end. What expressions may
   contain is in `docs/EXPRESSIONS.md`.
   """
 

@@ -66,7 +66,6 @@ defmodule Dala.Gpu.Compute.Native do
   def buffer_large(_device, _shape, _dtype, _data), do: nif()
   def zeros(_device, _shape, _dtype), do: nif()
   def buffer_info(_buffer), do: nif()
-  def buffer_by_id(_device, _id), do: nif()
   def free(_buffer), do: nif()
   def read(_device, _buffer, _tag), do: nif()
 
@@ -95,7 +94,6 @@ defmodule Dala.Gpu.Compute.Native do
 
   def nop, do: nif()
   def version, do: nif()
-  def dtypes, do: nif()
   def measure(_on), do: nif()
   def measurements, do: nif()
   def time_runs(_device, _call, _times, _tag), do: nif()

@@ -16,8 +16,6 @@ defmodule Dala.Gpu.Compute.Runtime do
   @full_collection_after 32 * 1024 * 1024
   @catch_up_within 1_000
 
-  @type buffer() :: reference()
-
   @spec device() :: {:ok, reference()} | {:error, Error.t()}
   def device, do: Server.device()
 
@@ -117,7 +115,6 @@ defmodule Dala.Gpu.Compute.Runtime do
   ## Commands
 
   @default_options {:default, nil, :wait}
-  def default_options, do: @default_options
 
   @doc false
   # Queues stages. `tag` is nil, or tags the message that tells of the end.
