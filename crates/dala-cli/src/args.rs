@@ -1,10 +1,14 @@
 //! The one definition of the command line: parsing and help come from it.
 
+use std::path::PathBuf;
+
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
-use dala_compute::DType;
+use dala_compute::{DType, Shape};
 
-/// GPU compute from a shell: devices, kernels and expressions.
+use crate::source::INPUT;
+
+/// GPU compute from a shell: devices, kernels, expressions and pipelines.
 #[derive(Debug, Parser)]
 #[command(name = "dala", version)]
 pub(crate) struct Cli {
@@ -20,6 +24,55 @@ pub(crate) enum Command {
     Kernels(KernelsArgs),
     /// Compute an expression over numbers
     Eval(EvalArgs),
+    /// Run a chain of kernels on a picture
+    Filter(FilterArgs),
+    /// Run a pipeline file on pictures
+    Run(RunArgs),
+    /// Draw or explain what a pipeline compiles to
+    Graph(GraphArgs),
+    /// Compare a pipeline on every device with plain Rust
+    Verify(VerifyArgs),
+    /// Take down what a device does when a pipeline runs
+    Trace(TraceArgs),
+    /// Measure this library beside the bare engine, or a peer
+    Bench(BenchArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  dala bench fusion --device vulkan
+  dala bench overhead --explain
+  dala bench image --device cpu --json")]
+pub(crate) struct BenchArgs {
+    /// What is measured
+    #[arg(value_enum)]
+    pub(crate) suite: Suite,
+    /// The device: auto, vulkan, gl, metal, cuda, rocm or cpu. DALA_DEVICE overrides auto
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    pub(crate) device: String,
+    /// Show the plan that is measured, where there is one
+    #[arg(long)]
+    pub(crate) explain: bool,
+    /// Print a JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Things to measure.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum Suite {
+    /// Eight pointwise stages as one launch, beside one bare copy
+    Fusion,
+    /// A hundred small stages, beside a hundred bare launches
+    Overhead,
+    /// Three filters of a full-HD picture, beside OpenCV (needs Python with OpenCV)
+    Image,
+    /// How long compiling takes, and the first result of a process
+    Startup,
+    /// The first result of this process alone, in milliseconds
+    #[value(hide = true)]
+    Frame,
 }
 
 #[derive(Debug, Args)]
@@ -80,6 +133,176 @@ pub(crate) struct EvalArgs {
     pub(crate) json: bool,
 }
 
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Pictures are PNG or JPEG; JPEG leaves transparency out.
+
+Examples:
+  dala filter 'blur(radius=3) | sharpen(amount=0.5) | grayscale' photo.jpg out.png
+  dala filter 'sobel(direction=x, border=reflect)' photo.jpg edges.png --device cpu --explain")]
+pub(crate) struct FilterArgs {
+    /// Kernels with their params, from the picture to the result: 'blur(radius=3) | grayscale'
+    pub(crate) chain: String,
+    /// The picture
+    pub(crate) input: PathBuf,
+    /// Where the result is written
+    pub(crate) output: PathBuf,
+    /// The device: auto, vulkan, gl, metal, cuda, rocm or cpu. DALA_DEVICE overrides auto
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    pub(crate) device: String,
+    /// Print the plan too
+    #[arg(long)]
+    pub(crate) explain: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Pictures are PNG or JPEG; JPEG leaves transparency out. A result is u8, or f32 from 0 to 1.
+
+Examples:
+  dala run edges.toml --input photo.jpg --output edges.png
+  dala run stamp.toml --input photo.jpg --input logo=logo.png --output out.jpg --also soft=soft.png
+
+edges.toml:
+  [[stage]]
+  kernel = \"blur\"
+  input = \"input\"
+  output = \"soft\"
+  params = { radius = 3 }
+
+  [[stage]]
+  kernel = \"sobel\"
+  input = \"soft\"
+  output = \"output\"")]
+pub(crate) struct RunArgs {
+    /// The pipeline, as TOML
+    #[arg(value_name = "PIPELINE")]
+    pub(crate) file: PathBuf,
+    /// The picture that the pipeline calls `input`, or another by its name
+    #[arg(long = "input", value_name = "[NAME=]FILE", value_parser = Given::parse)]
+    pub(crate) inputs: Vec<Given>,
+    /// Where the buffer that the pipeline calls `output` is written
+    #[arg(long, value_name = "FILE", required_unless_present = "also")]
+    pub(crate) output: Option<PathBuf>,
+    /// Where another buffer is written
+    #[arg(long, value_name = "NAME=FILE", value_parser = Given::parse_named)]
+    pub(crate) also: Vec<Given>,
+    /// The device: auto, vulkan, gl, metal, cuda, rocm or cpu. DALA_DEVICE overrides auto
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    pub(crate) device: String,
+}
+
+/// A pipeline that is looked at, on a picture of which the size matters most.
+#[derive(Debug, Args)]
+pub(crate) struct SourceArgs {
+    /// The pipeline, as TOML
+    #[arg(value_name = "PIPELINE", required_unless_present = "filter")]
+    pub(crate) file: Option<PathBuf>,
+    /// A chain of kernels instead of a file: 'blur(radius=3) | grayscale'
+    #[arg(long, value_name = "CHAIN", conflicts_with = "file")]
+    pub(crate) filter: Option<String>,
+    /// The picture that the pipeline calls `input`, or another by its name
+    #[arg(long = "input", value_name = "[NAME=]FILE", value_parser = Given::parse)]
+    pub(crate) inputs: Vec<Given>,
+    /// The size of a picture that is made up as `input` [default: 480x640x3]
+    #[arg(long, value_name = "HxWxC", value_parser = size)]
+    pub(crate) size: Option<Shape>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  dala graph edges.toml --input photo.jpg -o plan.svg
+  dala graph --filter 'blur(radius=3) | grayscale' --size 1080x1920x4")]
+pub(crate) struct GraphArgs {
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    /// Where the plan is drawn, as SVG; without it the plan is explained in words
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// The device: auto, vulkan, gl, metal, cuda, rocm or cpu. DALA_DEVICE overrides auto
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    pub(crate) device: String,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Exits with 1 if a device computes something else than plain Rust does.
+
+Examples:
+  dala verify edges.toml --input photo.jpg
+  dala verify --filter 'blur(radius=3) | grayscale' --size 480x640x4 --device vulkan")]
+pub(crate) struct VerifyArgs {
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    /// The device: all, auto, vulkan, gl, metal, cuda, rocm or cpu. DALA_DEVICE overrides auto
+    #[arg(long, value_name = "DEVICE", default_value = "all")]
+    pub(crate) device: String,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  dala trace edges.toml --input photo.jpg -o trace.json
+  dala trace --filter 'blur(radius=3) | grayscale' --runs 100 -o trace.json
+
+Open the file in ui.perfetto.dev or chrome://tracing.")]
+pub(crate) struct TraceArgs {
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    /// How often the pipeline runs
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) runs: usize,
+    /// Where the trace is written, as JSON
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// The device: auto, vulkan, gl, metal, cuda, rocm or cpu. DALA_DEVICE overrides auto
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    pub(crate) device: String,
+}
+
+/// A buffer of a pipeline and its file.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Given {
+    pub(crate) name: String,
+    pub(crate) file: PathBuf,
+}
+
+impl Given {
+    /// `FILE` or `NAME=FILE`. What is before `=` and no name belongs to the file: `./a=b.png`.
+    fn parse(argument: &str) -> Result<Given, String> {
+        match argument.split_once('=') {
+            Some((name, file)) if is_buffer(name) && !file.is_empty() => {
+                Ok(Given { name: name.to_owned(), file: file.into() })
+            }
+            _ if argument.is_empty() => Err("write a file, or a name, `=` and a file".to_owned()),
+            _ => Ok(Given { name: INPUT.to_owned(), file: argument.into() }),
+        }
+    }
+
+    /// `NAME=FILE`.
+    fn parse_named(argument: &str) -> Result<Given, String> {
+        match argument.split_once('=') {
+            Some((name, file)) if is_buffer(name) && !file.is_empty() => {
+                Ok(Given { name: name.to_owned(), file: file.into() })
+            }
+            _ => Err("write the name of a buffer, `=` and a file".to_owned()),
+        }
+    }
+}
+
+/// As pipelines name their buffers.
+fn is_buffer(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_-".contains(c))
+}
+
+/// `480x640x3`, or `480x640` for a picture without channels.
+fn size(text: &str) -> Result<Shape, String> {
+    let sizes: Option<Vec<usize>> = text.split('x').map(|size| size.parse().ok().filter(|size| *size > 0)).collect();
+    let shape = sizes.map(Shape::from).filter(|shape| shape.image().is_some() && shape.checked_len().is_some());
+    shape.ok_or_else(|| "write height, width and 1, 3 or 4 channels, such as 480x640x3".to_owned())
+}
+
 /// `name=text`, as given to `--input` and `--param`.
 #[derive(Clone, Debug)]
 pub(crate) struct Named {
@@ -136,6 +359,34 @@ mod tests {
         assert_eq!((args.expression.as_str(), args.device.as_str()), ("-x * 2", "cpu"));
         assert_eq!(args.numbers, ["-1", "-inf"]);
         assert_eq!(eval(&["x", "-1", "2", "--json"]).numbers, ["-1", "2"]);
+    }
+
+    #[test]
+    fn pictures_are_the_input_unless_they_have_a_name() {
+        let given = |name: &str, file: &str| Given { name: name.to_owned(), file: file.into() };
+        for (argument, expected) in [
+            ("photo.jpg", given("input", "photo.jpg")),
+            ("logo=a/b=c.png", given("logo", "a/b=c.png")),
+            ("./a=b.png", given("input", "./a=b.png")),
+            ("=b.png", given("input", "=b.png")),
+            ("logo=", given("input", "logo=")),
+        ] {
+            assert_eq!(Given::parse(argument), Ok(expected));
+        }
+        assert!(Given::parse("").is_err());
+        assert_eq!(Given::parse_named("soft=a.png"), Ok(given("soft", "a.png")));
+        for bad in ["a.png", "soft=", "./a=b.png", ""] {
+            assert!(Given::parse_named(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_those_of_pictures() {
+        assert_eq!(size("480x640x3"), Ok(Shape::from([480, 640, 3])));
+        assert_eq!(size("2x3"), Ok(Shape::from([2, 3])));
+        for bad in ["", "480", "480x640x2", "0x4x3", "-1x4x3", "4x4x3x1", "axb", "9999999999x9999999999x4"] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

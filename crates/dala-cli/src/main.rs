@@ -1,13 +1,21 @@
-//! The `dala` command: devices, kernels and expressions from a shell.
+//! The `dala` command: devices, kernels, expressions and pipelines from a shell.
 //!
 //! Exit codes: 0 success, 1 a negative answer such as a kernel that does not exist, 2 failure.
 
 mod args;
+mod bench;
 mod eval;
+mod filter;
+mod graph;
 mod info;
 mod kernels;
 mod numbers;
 mod output;
+mod picture;
+mod run;
+mod source;
+mod trace;
+mod verify;
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
@@ -28,6 +36,12 @@ fn run(command: &Command, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         Command::Info(args) => info::run(args, out),
         Command::Kernels(args) => kernels::run(args, out),
         Command::Eval(args) => eval::run(args, out),
+        Command::Filter(args) => filter::run(args, out),
+        Command::Run(args) => run::run(args, out),
+        Command::Graph(args) => graph::run(args, out),
+        Command::Verify(args) => verify::run(args, out),
+        Command::Trace(args) => trace::run(args, out),
+        Command::Bench(args) => bench::run(args, out),
     }?;
     // Here and not on drop, where an error would go unseen.
     out.flush()?;

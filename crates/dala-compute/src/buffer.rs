@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 use crate::device::Core;
 use crate::job::Job;
 use crate::pool::Allocation;
+use crate::replay::{Binding, Users};
 use crate::{Device, Error};
 
 /// Which buffer: unique in a process.
@@ -68,6 +69,8 @@ struct State {
     writer: CommandId,
     /// Why the contents are not to be trusted.
     poison: Option<Arc<Error>>,
+    /// Plans that hold the memory.
+    users: Users,
 }
 
 impl Slot {
@@ -78,6 +81,15 @@ impl Slot {
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing is left half-done by a panic under this lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers a plan that is told when the buffer is freed.
+    pub(crate) fn used_by(&self, plan: Weak<Binding>) {
+        let users = &mut self.state().users;
+        if users.len().is_power_of_two() {
+            users.retain(|user| user.strong_count() > 0);
+        }
+        users.push(plan);
     }
 
     /// Whether anyone knows what is in it.
@@ -173,7 +185,7 @@ impl Buffer {
         let id = BufferId(NEXT.fetch_add(1, Ordering::Relaxed));
         // Nothing is nothing, whoever wrote it.
         let poison = (!ty.shape.is_empty()).then(|| Arc::new(Error::Unwritten { buffer: id }));
-        let state = Mutex::new(State { memory: Some(memory), writer: CommandId(0), poison });
+        let state = Mutex::new(State { memory: Some(memory), writer: CommandId(0), poison, users: Users::new() });
         let inner = Arc::new(Inner { device: core.clone(), ty, slot: Arc::new(Slot { id, state }) });
         core.buffers.part(id).insert(id, Arc::downgrade(&inner));
         Ok(Buffer(inner))
@@ -188,6 +200,11 @@ impl Buffer {
     /// Which buffer this is.
     pub fn id(&self) -> BufferId {
         self.0.slot.id
+    }
+
+    /// The device that it is on.
+    pub fn device(&self) -> Device {
+        Device::from_core(self.0.device.clone())
     }
 
     /// The shape.
@@ -306,8 +323,12 @@ impl Buffer {
     /// Gives the memory back at once; work that still uses it ends first. Every other use of the buffer, by any clone,
     /// is an error from now on. Freeing twice is harmless.
     pub fn free(&self) {
-        let memory = self.0.slot.state().memory.take();
+        let (memory, users) = {
+            let mut state = self.0.slot.state();
+            (state.memory.take(), std::mem::take(&mut state.users))
+        };
         // Not under the lock: giving memory back takes others.
+        users.iter().filter_map(Weak::upgrade).for_each(|plan| plan.forget());
         drop(memory);
     }
 

@@ -14,7 +14,9 @@ use crate::engine::{Adapter, CubeEngine, Engine, EngineError, open_adapter};
 use crate::job::{Job, Prepared};
 use crate::plan::Plans;
 use crate::pool::{Allocation, Pool};
+use crate::recorder::Recorder;
 use crate::runner::Runner;
+use crate::trace::Trace;
 use crate::{Backend, Buffer, BufferId, Command, Definition, DeviceInfo, DeviceKind, Error, Stage, SubmitOptions};
 
 /// One adapter through one engine back end, with kernels, memory and counters of its own. Cheap to clone.
@@ -81,6 +83,7 @@ pub(crate) struct Core {
     pub(crate) info: DeviceInfo,
     pub(crate) pool: Arc<Pool>,
     pub(crate) plans: Plans,
+    recorder: Arc<Recorder>,
     registry: RwLock<Registry>,
     /// Buffers that somebody holds, so that they can be found by id.
     pub(crate) buffers: Directory,
@@ -138,11 +141,13 @@ impl Device {
         let shared = adapter_account(&info);
         let budget = options.memory_budget.unwrap_or(shared.budget());
         let pool = Arc::new(Pool::new(engine, Account::new(budget, Some(shared))));
+        let recorder = Arc::<Recorder>::default();
         let capacity = options.queue_capacity.unwrap_or(QUEUE_CAPACITY);
         Device(Arc::new(Core {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             info,
-            queue: Queue::new(Runner::new(pool.clone()), QueueOptions { capacity }),
+            queue: Queue::new(Runner::new(pool.clone(), recorder.clone()), QueueOptions { capacity }),
+            recorder,
             pool,
             plans: Plans::new(),
             registry: RwLock::new(Registry::built_in()),
@@ -233,8 +238,7 @@ impl Device {
     pub fn submit(&self, stages: impl Into<Vec<Stage>>, options: impl Into<SubmitOptions>) -> Result<Command, Error> {
         let options = options.into();
         let job = self.0.prepare(&stages.into(), options.only_planned)?;
-        let ticket = self.0.queue.submit(job, options.submission())?;
-        Ok(Command::new(ticket, self.0.clone()))
+        self.0.submit_job(job, options)
     }
 
     /// A command by its id: one that has not ended, or one of the last 65,536 that have.
@@ -303,6 +307,18 @@ impl Device {
         }
     }
 
+    /// Begins to take down what the device does, until [`stop_trace`](Device::stop_trace); one that was begun before is
+    /// forgotten. Traces are large: this is for people who look at a few seconds.
+    pub fn start_trace(&self) {
+        self.0.recorder.start(format!("{} ({})", self.0.info.backend, self.0.info.name));
+    }
+
+    /// What the device did since [`start_trace`](Device::start_trace). [`trace::to_perfetto`](crate::trace::to_perfetto) makes
+    /// a file of it that people can look at.
+    pub fn stop_trace(&self) -> Trace {
+        self.0.recorder.stop()
+    }
+
     /// What the device did so far.
     pub fn stats(&self) -> Stats {
         let Core { pool, queue, .. } = &*self.0;
@@ -355,6 +371,10 @@ impl Device {
         self.0.tend(|| self.0.pool.engine.trim())
     }
 
+    pub(crate) fn from_core(core: Arc<Core>) -> Device {
+        Device(core)
+    }
+
     pub(crate) fn core(&self) -> &Arc<Core> {
         &self.0
     }
@@ -379,8 +399,23 @@ impl Core {
         Ok(self.pool.reserve(bytes as usize)?)
     }
 
+    /// Queues work.
+    pub(crate) fn submit_job(self: &Arc<Core>, mut job: Job, options: SubmitOptions) -> Result<Command, Error> {
+        self.stamp(&mut job);
+        let ticket = self.queue.submit(job, options.submission())?;
+        Ok(Command::new(ticket, self.clone()))
+    }
+
+    /// Notes when work was submitted, if somebody wants to know.
+    fn stamp(&self, job: &mut Job) {
+        if self.recorder.is_on() {
+            job.submitted = Some(std::time::Instant::now());
+        }
+    }
+
     /// Queues work and waits for it.
-    pub(crate) fn run_job(&self, job: Job) -> Result<(), Error> {
+    pub(crate) fn run_job(&self, mut job: Job) -> Result<(), Error> {
+        self.stamp(&mut job);
         Ok(self.queue.run(job, Submission::default())?)
     }
 

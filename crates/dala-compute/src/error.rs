@@ -104,6 +104,51 @@ pub enum Error {
         /// What is wrong with it.
         cause: Box<Error>,
     },
+    /// A pipeline has problems: all of them, each with its stage.
+    #[error("{}", problems_text(.problems))]
+    Pipeline {
+        /// The problems, in the order of their stages.
+        problems: Vec<Error>,
+    },
+    /// A transient buffer in a stage that is submitted by itself.
+    #[error("{name} exists only while a pipeline runs: compile the stages as one")]
+    TransientOutside {
+        /// The transient.
+        name: String,
+    },
+    /// Something that cannot be part of a pipeline.
+    #[error("{what} cannot be part of a plan: do it before or after the plan runs")]
+    NotPlannable {
+        /// What it is.
+        what: &'static str,
+    },
+    /// A buffer that a plan does not use.
+    #[error("the plan does not use buffer {buffer}")]
+    NotInPlan {
+        /// The buffer.
+        buffer: BufferId,
+    },
+    /// A buffer whose type is not the one that a plan was made for.
+    #[error("the plan was made for {expected}, and buffer {buffer} is {actual}")]
+    PlanMismatch {
+        /// The buffer.
+        buffer: BufferId,
+        /// The type that the plan was made for.
+        expected: String,
+        /// The buffer's type.
+        actual: String,
+    },
+    /// A name that no stage of a written pipeline uses.
+    #[error("no stage uses a buffer called `{name}`{}", match .suggestion {
+        Some(near) => format!(", did you mean `{near}`?"),
+        None => String::new(),
+    })]
+    UnknownName {
+        /// The name.
+        name: String,
+        /// A name that is close to it.
+        suggestion: Option<String>,
+    },
     /// The command was cancelled.
     #[error("command {command} was cancelled")]
     Cancelled {
@@ -175,6 +220,17 @@ pub enum Error {
     },
 }
 
+/// The problems of a pipeline, one to a line.
+fn problems_text(problems: &[Error]) -> String {
+    match problems {
+        [only] => only.to_string(),
+        _ => {
+            let lines: Vec<String> = problems.iter().map(|problem| format!("\n  {problem}")).collect();
+            format!("the pipeline has {} problems:{}", problems.len(), lines.concat())
+        }
+    }
+}
+
 impl Error {
     /// A stable name for the case, for programs to match on.
     pub fn code(&self) -> &'static str {
@@ -193,6 +249,12 @@ impl Error {
             Error::SizeMismatch { .. } => "size_mismatch",
             Error::ElementMismatch { .. } => "dtype_mismatch",
             Error::InStage { cause, .. } => cause.code(),
+            Error::Pipeline { .. } => "invalid_pipeline",
+            Error::TransientOutside { .. } => "transient_outside",
+            Error::NotPlannable { .. } => "not_plannable",
+            Error::NotInPlan { .. } => "not_in_plan",
+            Error::PlanMismatch { .. } => "plan_mismatch",
+            Error::UnknownName { .. } => "unknown_name",
             Error::Cancelled { .. } => "cancelled",
             Error::DeadlineExceeded { .. } => "deadline_exceeded",
             Error::DependencyFailed { .. } => "dependency_failed",

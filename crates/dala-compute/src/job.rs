@@ -1,7 +1,7 @@
 //! A command's work, ready to launch: what stages come down to once they are validated and planned.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dala_schedule::{ResourceId, Work};
 use dala_spec::Scalar;
@@ -9,13 +9,16 @@ use smallvec::SmallVec;
 
 use crate::buffer::Slot;
 use crate::host::{HostData, Readback};
-use crate::plan::Plan;
+use crate::plan::CallPlan;
 use crate::pool::Allocation;
+use crate::replay::Run;
 
 /// A stage, ready to launch.
 pub(crate) enum Prepared {
     /// A plan over buffers.
     Launch(Planned),
+    /// A segment of a compiled pipeline, by its number.
+    Segment(Run, usize),
     /// Data for a buffer.
     Upload { to: Arc<Allocation>, data: HostData },
     /// A buffer's data, for the host.
@@ -32,9 +35,9 @@ pub(crate) enum Prepared {
 /// A plan with its buffers and run-time values. Holding the memory keeps it alive until the command ended, whatever
 /// becomes of the buffers.
 pub(crate) struct Planned {
-    pub(crate) plan: Arc<Plan>,
+    pub(crate) plan: Arc<CallPlan>,
     /// What copies the output, if it is read after it was written.
-    pub(crate) copy: Option<Arc<Plan>>,
+    pub(crate) copy: Option<Arc<CallPlan>>,
     pub(crate) inputs: SmallVec<[Arc<Allocation>; 3]>,
     pub(crate) output: Arc<Allocation>,
     /// The values of each step.
@@ -54,6 +57,7 @@ impl Prepared {
     fn cost(&self) -> Option<Duration> {
         match self {
             Prepared::Launch(planned) => planned.plan.cost(),
+            Prepared::Segment(run, index) => run.plan.compiled.cost(&run.segments[*index]),
             Prepared::Upload { data, .. } => Some(copy_time(data.len())),
             Prepared::Download { bytes, .. } => Some(copy_time(*bytes)),
             Prepared::Nothing => Some(Duration::ZERO),
@@ -69,6 +73,8 @@ impl Prepared {
 pub(crate) struct Job {
     /// Whether calls that were not planned yet are refused while it is prepared.
     pub(crate) only_planned: bool,
+    /// When it was submitted, if somebody wants to know.
+    pub(crate) submitted: Option<Instant>,
     pub(crate) stages: SmallVec<[Prepared; 1]>,
     reads: SmallVec<[ResourceId; 3]>,
     writes: SmallVec<[ResourceId; 1]>,
@@ -79,6 +85,12 @@ pub(crate) struct Job {
 impl Job {
     /// Adds a stage that reads and then writes these buffers.
     pub(crate) fn push(&mut self, stage: Prepared, reads: &[&Arc<Slot>], writes: &[&Arc<Slot>]) {
+        self.touch(reads, writes);
+        self.stages.push(stage);
+    }
+
+    /// Says that it reads, and then writes, these buffers.
+    pub(crate) fn touch(&mut self, reads: &[&Arc<Slot>], writes: &[&Arc<Slot>]) {
         for slot in reads {
             // What it wrote itself comes from nobody else.
             if !self.reads.contains(&slot.resource()) && !self.writes.contains(&slot.resource()) {
@@ -92,7 +104,28 @@ impl Job {
                 self.written.push(Arc::clone(slot));
             }
         }
-        self.stages.push(stage);
+    }
+
+    /// The user's stage that one of its own belongs to, and how many the user has.
+    pub(crate) fn users_stage(&self, stage: usize) -> (usize, usize) {
+        match self.stages.get(stage) {
+            Some(Prepared::Segment(run, index)) => {
+                let compiled = &run.plan.compiled;
+                (compiled.stage_of(&run.segments[*index]), compiled.spec.stages.len())
+            }
+            _ => (stage, self.stages.len()),
+        }
+    }
+
+    /// What one of its stages is called.
+    pub(crate) fn label(&self, stage: usize) -> String {
+        match self.stages.get(stage) {
+            Some(Prepared::Segment(run, index)) => run.plan.compiled.label(&run.segments[*index]),
+            Some(Prepared::Launch(planned)) => planned.plan.name().to_owned(),
+            Some(Prepared::Upload { .. }) => "write".to_owned(),
+            Some(Prepared::Download { .. }) => "read".to_owned(),
+            _ => "nothing".to_owned(),
+        }
     }
 
     /// A buffer that it reads.

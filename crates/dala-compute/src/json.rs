@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::{Buffer, BufferId, Device, Error, ParamValue, Params, Stage};
+use crate::{BufferId, Device, Error, Operand, ParamValue, Params, Stage};
 
 /// A stage as it is written. Fields that its operation does not have are mistakes.
 #[derive(Deserialize)]
@@ -67,11 +67,11 @@ impl Device {
     }
 
     fn stage_of(&self, text: StageText) -> Result<Stage, Error> {
-        let buffer = |id: u64| self.buffer(BufferId(id));
+        let buffer = |id: u64| self.buffer(BufferId(id)).map(Operand::Buffer);
         Ok(match text {
             StageText::RunKernel { kernel, inputs, output, params } => Stage::RunKernel {
                 kernel,
-                inputs: inputs.into_iter().map(buffer).collect::<Result<Vec<Buffer>, _>>()?,
+                inputs: inputs.into_iter().map(buffer).collect::<Result<_, _>>()?,
                 output: buffer(output)?,
                 params: params.into_iter().fold(Params::new(), |params, (name, value)| params.with(name, value)),
             },

@@ -47,11 +47,18 @@ mod faults;
 mod host;
 mod job;
 mod json;
+mod operand;
+mod pipeline;
 mod plan;
 mod pool;
+mod recorder;
+mod replay;
 mod runner;
 mod stage;
 mod stream;
+mod text;
+pub mod trace;
+mod verify;
 
 pub use account::MemoryStats;
 pub use buffer::{Buffer, BufferId};
@@ -65,11 +72,18 @@ pub use dala_spec::{
 };
 pub use definition::Definition;
 pub use device::{Device, DeviceOptions, Stats};
-pub use engine::{Backend, DeviceInfo, DeviceKind, EngineError, Limits};
+#[doc(hidden)]
+pub use engine::bare;
+pub use engine::{Backend, DeviceInfo, DeviceKind, EngineError, Limits, keep_kernels_in, kernel_folder};
 pub use error::Error;
 pub use host::{HostData, Readback};
+pub use operand::{Operand, Transient};
+pub use pipeline::{Pipeline, PlanOptions};
+pub use replay::{LaunchTime, Plan};
 pub use stage::Stage;
 pub use stream::{FramePolicy, Pushed, Stream, StreamOptions, StreamStats, Times};
+
+pub use verify::{Difference, Verification};
 
 /// The examples of the README are compiled and run.
 #[cfg(doctest)]

@@ -2,16 +2,15 @@
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use dala_kernels::launch::{CAPACITY_STEP, Geometry};
+use dala_kernels::launch::Geometry;
 use dala_kernels::{Kernel, KernelId, Work};
-use dala_spec::expr::{BinaryOp, Op};
 use dala_spec::work::Map;
 use dala_spec::{
     Data, DeviceFacts, Lowering, ParamKind, ParamValue, Place, Program, Scalar, Signature, SpecError, Step, Task,
-    TensorType, Unsupported,
+    TensorType,
 };
 use lru::LruCache;
 use rustc_hash::FxBuildHasher;
@@ -32,7 +31,9 @@ pub(crate) struct PlannedStep {
 }
 
 /// A call, ready to launch with any buffers and params of its types.
-pub(crate) struct Plan {
+pub(crate) struct CallPlan {
+    /// What it does, for people.
+    name: String,
     pub(crate) steps: Vec<PlannedStep>,
     /// The sizes of its scratch memory, in bytes.
     pub(crate) transients: Vec<usize>,
@@ -45,10 +46,42 @@ pub(crate) struct Plan {
 }
 
 /// Tables, on the host until they are first needed on the device. Planning must not wait for a device.
-#[derive(Default)]
-struct Constants {
+pub(crate) struct Constants {
     on_host: Mutex<Vec<Data>>,
     on_device: OnceLock<Vec<Allocation>>,
+}
+
+impl Constants {
+    pub(crate) fn new(data: Vec<Data>) -> Constants {
+        Constants { on_host: Mutex::new(data), on_device: OnceLock::new() }
+    }
+
+    fn on_host(&self) -> MutexGuard<'_, Vec<Data>> {
+        // Nothing is left half-done by a panic under this lock.
+        self.on_host.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// On the device, brought there if need be. Called by the thread that drives the device.
+    pub(crate) fn on_device(&self, pool: &Pool) -> Result<&[Allocation], EngineError> {
+        if let Some(constants) = self.on_device.get() {
+            return Ok(constants);
+        }
+        let mut on_host = self.on_host();
+        let upload = |data: &Data| {
+            let bytes = data.to_bytes();
+            let constant = pool.allocate(bytes.len())?;
+            pool.upload(&constant, &bytes)?;
+            Ok(constant)
+        };
+        let constants = on_host.iter().map(upload).collect::<Result<_, EngineError>>()?;
+        on_host.clear();
+        Ok(self.on_device.get_or_init(|| constants))
+    }
+
+    /// Whether they are still to be brought to the device.
+    pub(crate) fn needs_upload(&self) -> bool {
+        self.on_device.get().is_none() && !self.on_host().is_empty()
+    }
 }
 
 /// What a kind of stage takes, as it was measured.
@@ -74,22 +107,17 @@ impl Cost {
 }
 
 /// What a task takes at most, generously, on a slow device: known where each element is computed by itself.
-fn ceiling(task: &Task) -> Duration {
+pub(crate) fn ceiling(task: &Task) -> Duration {
     const LAUNCH: Duration = Duration::from_micros(30);
     const OPERATION_NANOSECONDS: u64 = 4;
     let Task::Map(map) = task else { return Duration::MAX };
-    let weight = |op: &Op| match op {
-        Op::Unary(op, _) if op.is_approximate() => 8,
-        Op::Binary(BinaryOp::Pow, ..) => 16,
-        _ => 1,
-    };
-    let operations = map.program.ops().iter().map(weight).sum::<u64>() + map.program.inputs().len() as u64;
+    let operations = map.program.weight() + map.program.ops().len() as u64;
     let elements = map.shape.len() as u64;
     LAUNCH + Duration::from_nanos(elements.saturating_mul(operations).saturating_mul(OPERATION_NANOSECONDS))
 }
 
-impl Plan {
-    fn new(lowering: Lowering, facts: &DeviceFacts) -> Plan {
+impl CallPlan {
+    fn new(name: &str, lowering: Lowering, facts: &DeviceFacts) -> CallPlan {
         let prepare = |step: Step| PlannedStep {
             geometry: Geometry::choose(&step.task, facts),
             task: Arc::new(step.task),
@@ -99,13 +127,18 @@ impl Plan {
         let bytes = |ty: &TensorType| ty.shape.len().saturating_mul(ty.dtype.size());
         let ceiling =
             lowering.steps.iter().map(|step| ceiling(&step.task)).fold(Duration::ZERO, Duration::saturating_add);
-        Plan {
+        CallPlan {
+            name: name.to_owned(),
             transients: lowering.transients.iter().map(bytes).collect(),
             steps: lowering.steps.into_iter().map(prepare).collect(),
-            constants: Constants { on_host: Mutex::new(lowering.constants), on_device: OnceLock::new() },
+            constants: Constants::new(lowering.constants),
             cost: Cost::default(),
             ceiling,
         }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// How long it keeps the device busy, if that was measured. On a machine that does other things too, a measurement is
@@ -119,69 +152,30 @@ impl Plan {
     }
 
     /// A plan of one program over `words` 32-bit words, from its inputs to its output.
-    pub(crate) fn over_words(program: Program, words: usize, facts: &DeviceFacts) -> Plan {
+    pub(crate) fn over_words(name: &str, program: Program, words: usize, facts: &DeviceFacts) -> CallPlan {
         let reads: Vec<Place> = (0..program.inputs().len()).map(Place::Input).collect();
         let mut lowering = Lowering::new();
         lowering.step(Task::Map(Map::over_words(program, words)), reads, Place::Output);
-        Plan::new(lowering, facts)
+        CallPlan::new(name, lowering, facts)
     }
 
     /// Its constants on the device. Called by the thread that drives the device.
     pub(crate) fn constants(&self, pool: &Pool) -> Result<&[Allocation], EngineError> {
-        if let Some(constants) = self.constants.on_device.get() {
-            return Ok(constants);
-        }
-        let mut on_host = self.constants.on_host.lock().unwrap_or_else(PoisonError::into_inner);
-        let upload = |data: &Data| {
-            let bytes = data.to_bytes();
-            let constant = pool.allocate(bytes.len())?;
-            pool.upload(&constant, &bytes)?;
-            Ok(constant)
-        };
-        let constants = on_host.iter().map(upload).collect::<Result<_, EngineError>>()?;
-        on_host.clear();
-        Ok(self.constants.on_device.get_or_init(|| constants))
+        self.constants.on_device(pool)
     }
 
     /// Whether its constants are still to be brought to the device.
     pub(crate) fn needs_upload(&self) -> bool {
-        let on_host = || self.constants.on_host.lock().unwrap_or_else(PoisonError::into_inner);
-        self.constants.on_device.get().is_none() && !on_host().is_empty()
+        self.constants.needs_upload()
     }
 
     fn holds_memory(&self) -> bool {
-        self.constants.on_device.get().is_some_and(|constants| !constants.is_empty())
+        self.constants.on_device.get().is_some_and(|constants: &Vec<Allocation>| !constants.is_empty())
     }
 
-    fn for_call(facts: &DeviceFacts, kernel: &Kernel, signature: &Signature) -> Result<Plan, Error> {
-        let lowering = kernel.lower(signature, facts)?;
-        let refuse = |reason| {
-            Error::Spec(SpecError::Unsupported {
-                kernel: kernel.spec.name.clone(),
-                device: format!("the {} device", facts.name),
-                reason,
-            })
-        };
-        lowering.support(facts).map_err(refuse)?;
-        // Positions are 32 bits wide, except where whole buffers are walked through once.
-        let max = i32::MAX as usize - CAPACITY_STEP;
-        let positions = lowering.steps.iter().any(|step| match &step.task {
-            Task::Map(map) => map.program.uses_position() || map.program.reads_neighbours(),
-            _ => true,
-        });
-        let types = signature.inputs.iter().chain([&signature.output]).chain(&lowering.transients);
-        let lens = types.map(|ty| ty.shape.len()).chain(lowering.constants.iter().map(Data::len));
-        // Views of large elements count words.
-        let mapped = lowering.steps.iter().filter_map(|step| match &step.task {
-            Task::Map(map) => map.lens.iter().copied().chain([map.shape.len()]).max(),
-            Task::Move(moved) => Some(moved.sizes.0.max(moved.sizes.1)),
-            _ => None,
-        });
-        let elements = lens.chain(mapped).max().unwrap_or(0);
-        if positions && elements > max {
-            return Err(refuse(Unsupported::Length { elements, max }));
-        }
-        Ok(Plan::new(lowering, facts))
+    fn for_call(facts: &DeviceFacts, kernel: &Kernel, signature: &Signature) -> Result<CallPlan, Error> {
+        let lowering = dala_kernels::supported(kernel, signature, facts)?;
+        Ok(CallPlan::new(&kernel.spec.name, lowering, facts))
     }
 
     /// Whether its output may be one of its inputs: each element is read before it is written, and never again.
@@ -241,7 +235,7 @@ impl ParamForm {
 }
 
 /// The plans a device made last.
-pub(crate) struct Plans(Mutex<LruCache<PlanKey, Arc<Plan>, FxBuildHasher>>);
+pub(crate) struct Plans(Mutex<LruCache<PlanKey, Arc<CallPlan>, FxBuildHasher>>);
 
 impl Plans {
     pub(crate) fn new() -> Plans {
@@ -255,7 +249,7 @@ impl Plans {
         kernel: &Kernel,
         signature: &Signature,
         only_planned: bool,
-    ) -> Result<Arc<Plan>, Error> {
+    ) -> Result<Arc<CallPlan>, Error> {
         let key = PlanKey::Call {
             kernel: kernel.id,
             inputs: signature.inputs.clone(),
@@ -264,21 +258,21 @@ impl Plans {
         };
         self.get(key, || match only_planned {
             true => Err(Error::Unplanned { kernel: kernel.spec.name.clone() }),
-            false => Plan::for_call(facts, kernel, signature),
+            false => CallPlan::for_call(facts, kernel, signature),
         })
     }
 
     /// The plan that copies 32-bit words from its only input.
-    pub(crate) fn copy(&self, facts: &DeviceFacts, words: usize) -> Result<Arc<Plan>, Error> {
-        self.get(PlanKey::Copy { words }, || Ok(Plan::over_words(Program::move_words(), words, facts)))
+    pub(crate) fn copy(&self, facts: &DeviceFacts, words: usize) -> Result<Arc<CallPlan>, Error> {
+        self.get(PlanKey::Copy { words }, || Ok(CallPlan::over_words("copy", Program::move_words(), words, facts)))
     }
 
     /// The plan that writes 32-bit zeros.
-    pub(crate) fn zeros(&self, facts: &DeviceFacts, words: usize) -> Result<Arc<Plan>, Error> {
-        self.get(PlanKey::Zeros { words }, || Ok(Plan::over_words(Program::zero_words(), words, facts)))
+    pub(crate) fn zeros(&self, facts: &DeviceFacts, words: usize) -> Result<Arc<CallPlan>, Error> {
+        self.get(PlanKey::Zeros { words }, || Ok(CallPlan::over_words("zeros", Program::zero_words(), words, facts)))
     }
 
-    fn get(&self, key: PlanKey, make: impl FnOnce() -> Result<Plan, Error>) -> Result<Arc<Plan>, Error> {
+    fn get(&self, key: PlanKey, make: impl FnOnce() -> Result<CallPlan, Error>) -> Result<Arc<CallPlan>, Error> {
         // Nothing is left half-done by a panic under this lock.
         if let Some(plan) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(plan.clone());

@@ -12,20 +12,23 @@ use crate::Error;
 use crate::command::outcome;
 use crate::engine::{EngineError, Launch, Memory, Synchronisation};
 use crate::job::{Job, Planned, Prepared};
-use crate::plan::Plan;
+use crate::plan::CallPlan;
 use crate::pool::{Allocation, Pool};
+use crate::recorder::Recorder;
+use crate::replay::{Bound, Run};
 
 /// Executes passes of one device.
 pub(crate) struct Runner {
     pool: Arc<Pool>,
+    recorder: Arc<Recorder>,
     /// When the device was last done with a pass.
     done: Mutex<Instant>,
     in_flight: AtomicUsize,
 }
 
 impl Runner {
-    pub(crate) fn new(pool: Arc<Pool>) -> Runner {
-        Runner { pool, done: Mutex::new(Instant::now()), in_flight: AtomicUsize::new(0) }
+    pub(crate) fn new(pool: Arc<Pool>, recorder: Arc<Recorder>) -> Runner {
+        Runner { pool, recorder, done: Mutex::new(Instant::now()), in_flight: AtomicUsize::new(0) }
     }
 }
 
@@ -55,6 +58,13 @@ impl Executor for Runner {
     fn launch(&self, pass: &Pass<Job>) -> Launched {
         let (started, compilations) = (Instant::now(), self.pool.engine.compilations());
         let expected = expected(pass);
+        if self.recorder.is_on() {
+            for piece in pass.pieces.iter().filter(|piece| piece.stages.start == 0) {
+                if let Some(submitted) = piece.work.submitted {
+                    self.recorder.waited(piece.command, pass.lane, submitted);
+                }
+            }
+        }
         let mut batch = Batch::new(self.pool.clone(), pass.pieces.len());
         for (index, piece) in pass.pieces.iter().enumerate() {
             for stage in piece.stages.clone() {
@@ -78,13 +88,19 @@ impl Executor for Runner {
         let failures = batch.finish();
         let now = Instant::now();
         let busy_before = std::mem::replace(&mut *self.done.lock().unwrap_or_else(PoisonError::into_inner), now);
+        if self.recorder.is_on() {
+            self.record(pass, started.max(busy_before), now, !built_nothing);
+        }
         if failures.iter().all(Option::is_none) && built_nothing {
             // The device was busy with the pass before it until that was done.
             learn(pass, &expected, now.saturating_duration_since(started.max(busy_before)), overlapped);
         }
         let result = |(piece, failure): (&Piece<Job>, Option<(usize, EngineError)>)| match failure {
             None => Ok(()),
-            Some((stage, error)) => Err(Arc::new(Error::from(error).in_stage(stage, piece.work.stages()))),
+            Some((stage, error)) => {
+                let (stage, stages) = piece.work.users_stage(stage);
+                Err(Arc::new(Error::from(error).in_stage(stage, stages)))
+            }
         };
         pass.pieces.iter().zip(failures).map(result).collect()
     }
@@ -105,6 +121,33 @@ impl Executor for Runner {
     }
 }
 
+impl Runner {
+    /// Takes a pass down: what each piece did, in its share of the time.
+    fn record(&self, pass: &Pass<Job>, start: Instant, end: Instant, built: bool) {
+        let cost = |piece: &Piece<Job>| -> Duration {
+            piece.stages.clone().map(|stage| piece.work.cost(stage).unwrap_or(Duration::from_micros(1))).sum()
+        };
+        let whole: Duration = pass.pieces.iter().map(cost).sum();
+        let (length, mut at) = (end.saturating_duration_since(start), start);
+        for piece in &pass.pieces {
+            let labels: Vec<String> = piece.stages.clone().map(|stage| piece.work.label(stage)).collect();
+            let share =
+                if whole.is_zero() { length } else { length.mul_f64(cost(piece).as_secs_f64() / whole.as_secs_f64()) };
+            let mut details = vec![
+                ("command".to_owned(), piece.command.to_string()),
+                ("lane".to_owned(), pass.lane.to_string()),
+                ("stages".to_owned(), format!("{} to {}", piece.stages.start, piece.stages.end)),
+            ];
+            if built {
+                details.push(("kernels".to_owned(), "some were built".to_owned()));
+            }
+            self.recorder.worked(labels.join(", "), at, at + share, details);
+            at += share;
+        }
+        self.recorder.memory(self.pool.account.live());
+    }
+}
+
 /// A piece of a pass, and a stage of its command.
 type At = (usize, usize);
 
@@ -120,6 +163,8 @@ struct Batch {
     waiting: Option<Box<dyn Synchronisation>>,
     /// Scratch memory, until the device is done with it.
     held: Vec<Allocation>,
+    /// What plans hold, until the device is done with it.
+    bound: Vec<Arc<Bound>>,
     /// The first failure of each piece, with its stage.
     failures: Vec<Option<(usize, EngineError)>>,
 }
@@ -134,6 +179,7 @@ impl Batch {
             writers: Vec::new(),
             waiting: None,
             held: Vec::new(),
+            bound: Vec::new(),
             failures: vec![None; pieces],
         }
     }
@@ -149,6 +195,7 @@ impl Batch {
     fn add(&mut self, at: At, stage: &Prepared) -> Result<(), EngineError> {
         match stage {
             Prepared::Launch(planned) => self.add_plan(at, planned),
+            Prepared::Segment(run, index) => self.add_segment(at, run, *index),
             Prepared::Upload { to, data } => {
                 self.settle();
                 self.pool.upload(to, data.as_ref())
@@ -201,10 +248,27 @@ impl Batch {
         Ok(())
     }
 
+    fn add_segment(&mut self, at: At, run: &Run, index: usize) -> Result<(), EngineError> {
+        let (pool, segment) = (self.pool.clone(), &run.segments[index]);
+        let bound = run.plan.bound(&pool, &run.memory, || self.settle())?;
+        // What was collected so far comes first.
+        self.launch();
+        let results = match bound.recording(&pool, segment) {
+            Some(recording) => vec![pool.engine.replay(&*recording)],
+            None => pool.engine.launch(bound.launches(segment)),
+        };
+        for output in bound.outputs(segment) {
+            self.outputs.push(output);
+            self.writers.push(at);
+        }
+        self.bound.push(bound);
+        results.into_iter().collect()
+    }
+
     fn push(
         &mut self,
         at: At,
-        plan: &Plan,
+        plan: &CallPlan,
         inputs: &[Memory],
         output: &Memory,
         transients: &[Allocation],
@@ -293,17 +357,19 @@ fn learn(pass: &Pass<Job>, expected: &[Option<Duration>], elapsed: Duration, ove
     }
     let sum: Duration = expected.iter().flatten().sum();
     for (stage, expected) in stages.zip(expected) {
-        if let Prepared::Launch(planned) = stage {
-            let share = match expected {
-                Some(expected) if !sum.is_zero() => {
-                    let share = elapsed.mul_f64(expected.as_secs_f64() / sum.as_secs_f64());
-                    // The ends of passes that overlap may be noticed together: then one of them seems to take no time.
-                    if overlapped { share.max(*expected * 3 / 4) } else { share }
-                }
-                // It was alone.
-                _ => elapsed,
-            };
-            planned.plan.learn(*expected, share);
+        let share = match expected {
+            Some(expected) if !sum.is_zero() => {
+                let share = elapsed.mul_f64(expected.as_secs_f64() / sum.as_secs_f64());
+                // The ends of passes that overlap may be noticed together: then one of them seems to take no time.
+                if overlapped { share.max(*expected * 3 / 4) } else { share }
+            }
+            // It was alone.
+            _ => elapsed,
+        };
+        match stage {
+            Prepared::Launch(planned) => planned.plan.learn(*expected, share),
+            Prepared::Segment(run, index) => run.plan.compiled.learn(&run.segments[*index], *expected, share),
+            _ => {}
         }
     }
 }

@@ -8,7 +8,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::device::Core;
 use crate::job::{Job, Planned, Prepared};
-use crate::{Buffer, Error, HostData, Readback};
+use crate::{Buffer, Error, HostData, Operand, Readback};
 
 /// One step of work. A list of them is submitted as one [`Command`](crate::Command) and executed in order.
 #[derive(Clone, Debug)]
@@ -19,18 +19,18 @@ pub enum Stage {
         /// Its name.
         kernel: String,
         /// What it reads.
-        inputs: Vec<Buffer>,
+        inputs: Vec<Operand>,
         /// What it writes; may be one of the inputs.
-        output: Buffer,
+        output: Operand,
         /// Its params.
         params: Params,
     },
     /// Copies the bytes of a buffer to another of the same size.
     CopyBuffer {
         /// What is copied.
-        from: Buffer,
+        from: Operand,
         /// Where to.
-        to: Buffer,
+        to: Operand,
     },
     /// Replaces the elements of a buffer by data of the host, without waiting for the device.
     WriteBuffer {
@@ -56,24 +56,25 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// Runs a kernel.
+    /// Runs a kernel. Inputs and output are buffers, or in a pipeline transients: `[Operand::from(&x), Operand::from(&t)]`
+    /// where inputs are some of both.
     pub fn run_kernel(
         kernel: impl Into<String>,
-        inputs: &[&Buffer],
-        output: &Buffer,
+        inputs: impl IntoIterator<Item: Into<Operand>>,
+        output: impl Into<Operand>,
         params: impl Into<Params>,
     ) -> Stage {
         Stage::RunKernel {
             kernel: kernel.into(),
-            inputs: inputs.iter().copied().cloned().collect(),
-            output: output.clone(),
+            inputs: inputs.into_iter().map(Into::into).collect(),
+            output: output.into(),
             params: params.into(),
         }
     }
 
     /// Copies the bytes of a buffer to another of the same size.
-    pub fn copy_buffer(from: &Buffer, to: &Buffer) -> Stage {
-        Stage::CopyBuffer { from: from.clone(), to: to.clone() }
+    pub fn copy_buffer(from: impl Into<Operand>, to: impl Into<Operand>) -> Stage {
+        Stage::CopyBuffer { from: from.into(), to: to.into() }
     }
 
     /// Replaces the elements of a buffer by little-endian bytes. They are not copied before it is their turn.
@@ -104,6 +105,14 @@ impl From<Stage> for Vec<Stage> {
     }
 }
 
+/// The buffer that is meant, outside of a pipeline.
+fn buffer_of(operand: &Operand) -> Result<&Buffer, Error> {
+    match operand {
+        Operand::Buffer(buffer) => Ok(buffer),
+        Operand::Transient(transient) => Err(Error::TransientOutside { name: format!("{transient:?}") }),
+    }
+}
+
 impl Core {
     /// Validates and plans stages. Nothing waits for the device.
     pub(crate) fn prepare(self: &Arc<Core>, stages: &[Stage], only_planned: bool) -> Result<Job, Error> {
@@ -130,10 +139,10 @@ impl Core {
     fn prepare_stage(self: &Arc<Core>, job: &mut Job, stage: &Stage) -> Result<(), Error> {
         match stage {
             Stage::RunKernel { kernel, inputs, output, params } => {
-                let inputs: SmallVec<[&Buffer; 4]> = inputs.iter().collect();
-                self.prepare_kernel(job, kernel, &inputs, output, params)
+                let inputs: SmallVec<[&Buffer; 4]> = inputs.iter().map(buffer_of).collect::<Result<_, _>>()?;
+                self.prepare_kernel(job, kernel, &inputs, buffer_of(output)?, params)
             }
-            Stage::CopyBuffer { from, to } => self.prepare_copy(job, from, to),
+            Stage::CopyBuffer { from, to } => self.prepare_copy(job, buffer_of(from)?, buffer_of(to)?),
             Stage::WriteBuffer { to, data } => {
                 to.check_device(self)?;
                 to.check_size(data.len())?;

@@ -5,6 +5,7 @@
 //! synchronisation to `dala-compute`. The main types are [`Kernel`] and [`Registry`]; [`list::built_in`] is the list of
 //! all kernels.
 
+mod compile;
 mod device;
 mod kernel;
 pub mod launch;
@@ -14,6 +15,7 @@ mod reference;
 mod registry;
 pub mod table;
 
+pub use compile::{compile, supported};
 pub use kernel::{Example, Kernel, KernelId, LowerFn, Work};
 pub use reference::Reference;
 pub use registry::Registry;

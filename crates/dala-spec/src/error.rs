@@ -139,6 +139,45 @@ pub enum SpecError {
     /// The expression does not parse or type-check.
     #[error(transparent)]
     Expr(#[from] ExprError),
+    /// A stage reads a transient buffer that no stage before it writes.
+    #[error("{argument} is the transient `{name}`, which no stage before writes")]
+    UnwrittenTransient {
+        /// The argument: `input x of kernel k`, or `the source of a copy`.
+        argument: String,
+        /// The transient.
+        name: String,
+    },
+    /// The element type of a transient buffer does not follow from the stage that writes it first.
+    #[error("the output of kernel `{kernel}` may be {}: say which one the transient `{name}` is", list(.possible))]
+    AmbiguousType {
+        /// The kernel.
+        kernel: String,
+        /// The transient.
+        name: String,
+        /// The types it may have.
+        possible: Vec<DType>,
+    },
+    /// The shape of a transient buffer does not follow from the stage that writes it first.
+    #[error("the shape of the transient `{name}` does not follow from kernel `{kernel}`{}: give it one", match .expected {
+        Some(expected) => format!(", which asks for {expected}"),
+        None => String::new(),
+    })]
+    AmbiguousShape {
+        /// The kernel.
+        kernel: String,
+        /// The transient.
+        name: String,
+        /// What the kernel asks for, in words or as a shape.
+        expected: Option<String>,
+    },
+    /// A copy between buffers of different sizes.
+    #[error("a copy needs buffers of one size, found {from} and {to} bytes")]
+    CopySize {
+        /// Bytes of the source.
+        from: usize,
+        /// Bytes of the target.
+        to: usize,
+    },
 }
 
 impl SpecError {
@@ -158,6 +197,10 @@ impl SpecError {
             SpecError::ParamType { .. } => "param_type",
             SpecError::ParamRange { .. } => "param_out_of_range",
             SpecError::Unsupported { .. } => "unsupported",
+            SpecError::UnwrittenTransient { .. } => "unwritten",
+            SpecError::AmbiguousType { .. } => "ambiguous_type",
+            SpecError::AmbiguousShape { .. } => "ambiguous_shape",
+            SpecError::CopySize { .. } => "size_mismatch",
             SpecError::Expr(_) => "bad_expression",
         }
     }

@@ -8,6 +8,7 @@
 //! - [`DType`], [`Scalar`], [`Data`]: the six element types and values of them on the host
 //! - [`Shape`], [`TensorType`]: the shape of a buffer, and shape plus element type
 //! - [`Params`], [`ParamSpec`]: named values, and what a kernel says about them
+//! - [`PipelineSpec`], [`PipelineText`]: stages over buffers, and how they are written down
 //! - [`KernelSpec`]: a kernel's name, inputs, output rule and params
 //! - [`Expr`]: a pointwise expression, built in Rust or parsed from text
 //! - [`Program`]: an expression type-checked for given element types: what devices execute
@@ -30,6 +31,8 @@ pub mod expr;
 mod facts;
 mod kernel;
 mod params;
+mod pipeline;
+pub mod plan;
 mod shape;
 mod suggest;
 mod validate;
@@ -45,6 +48,8 @@ pub use kernel::{
     ShapeProblem, ShapeRule, Tolerance,
 };
 pub use params::{ParamKind, ParamSpec, ParamValue, Params, ResolvedParams, param};
+pub use pipeline::{CellSpec, CheckedPipeline, PipelineSpec, PipelineText, StageProblem, StageSpec, TextError};
+pub use plan::{Blueprint, Rules};
 pub use shape::{ImageShape, Shape, TensorType};
 pub use suggest::nearest;
 pub use validate::{Signature, validate};

@@ -4,6 +4,7 @@
 mod eval;
 mod info;
 mod kernels;
+mod pipelines;
 mod pipes;
 
 use std::process::Command;

@@ -10,6 +10,8 @@ fn a_closed_reader_is_no_failure() {
         &["kernels", "relu"],
         &["info", "--json"],
         &["eval", "x", "--device", "cpu", "--", "1"],
+        &["graph", "--filter", "blur", "--device", "cpu"],
+        &["verify", "--filter", "blur", "--size", "4x4x3", "--device", "cpu"],
     ] {
         let (reader, writer) = std::io::pipe().unwrap();
         // Closed before the command starts, so that its first write finds nobody.

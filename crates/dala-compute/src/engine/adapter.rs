@@ -156,6 +156,7 @@ pub(crate) fn open_adapter(backend: Backend) -> Result<Arc<Adapter>, String> {
         return Err(format!("this build has no {backend} back end: build with the `{backend}` feature"));
     }
     silence_device_threads();
+    super::cache::settle();
     let mut opened = OPENED.get_or_init(Mutex::default).lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     opened
         .entry(backend)

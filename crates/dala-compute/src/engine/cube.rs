@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use cubecl::MemoryScope;
 use cubecl::bytes::Bytes;
-use cubecl::client::Client;
-use cubecl::server::{Handle, ServerError};
+use cubecl::client::{Client, Graph};
+use cubecl::dry_run::{DryRun, RealRun};
+use cubecl::server::{Handle, ProfileError, ServerError};
 use cubecl_environment::stream::StreamId;
 use dala_kernels::launch as kernels;
 use dala_spec::DeviceFacts;
@@ -17,7 +18,7 @@ use smallvec::SmallVec;
 use super::error::{caught, guarded};
 use super::heap::{self, Heap, Slot};
 use super::waiting::Started;
-use super::{Adapter, Engine, EngineError, Launch, Memory, Synchronisation};
+use super::{Adapter, Engine, EngineError, Launch, Memory, Recording, Synchronisation};
 
 /// Copies of at least this many bytes go through staging buffers of ours.
 #[cfg(any(feature = "vulkan", feature = "gl", feature = "metal"))]
@@ -60,6 +61,30 @@ impl Synchronisation for CubeSynchronisation {
         }
         // A failure that nobody owns is everybody's.
         if checked.iter().all(Result::is_ok) { all(error) } else { checked }
+    }
+}
+
+/// Launches that the engine has taken down.
+struct CubeRecording {
+    // Dropped before the memory.
+    graph: Graph,
+    /// What it reads before it writes it.
+    inputs: Vec<Memory>,
+    _outputs: Vec<Memory>,
+    launches: u64,
+}
+
+impl Recording for CubeRecording {}
+
+/// While open, launches are taken down instead of executed: closed whatever happens.
+struct Window<'a>(&'a Client);
+
+impl Drop for Window<'_> {
+    fn drop(&mut self) {
+        if self.0.is_capturing() {
+            // What was taken down is of no use then.
+            let _ = self.0.stop_capture();
+        }
     }
 }
 
@@ -162,6 +187,13 @@ impl CubeEngine {
     }
 
     fn launch_one(&self, launch: &Launch) -> Result<(), EngineError> {
+        // Kernels that another device only builds are none of this one's business.
+        let _real = RealRun::new();
+        self.launches.fetch_add(1, Ordering::Relaxed);
+        self.queue_one(launch)
+    }
+
+    fn queue_one(&self, launch: &Launch) -> Result<(), EngineError> {
         let (cubes, max) = (launch.geometry.cubes, self.adapter.info.limits.max_cubes);
         if cubes.0 > max.0 || cubes.1 > max.1 || cubes.2 > max.2 {
             // The engine would let it pass, and lose the whole batch.
@@ -185,7 +217,6 @@ impl CubeEngine {
             aliases: &launch.aliases,
             params: &launch.params,
         };
-        self.launches.fetch_add(1, Ordering::Relaxed);
         caught(|| kernels::launch(&self.client, &self.compiled, &prepared))?
             .map_err(|refused| EngineError::internal(refused.0))
     }
@@ -281,6 +312,92 @@ impl Engine for CubeEngine {
             return all();
         }
         // From the device's own thread: its queue has 32 places, and a caller that finds it full spins.
+        match guarded(|| self.client.exclusive(all)) {
+            Ok(results) => results,
+            Err(error) => vec![Err(error); launches.len()],
+        }
+    }
+
+    fn record(&self, launches: &[Launch]) -> Result<Option<Arc<dyn Recording>>, EngineError> {
+        if self.adapter.info.backend == super::Backend::Cpu {
+            return Ok(None);
+        }
+        let client = &self.client;
+        // On the device's own thread as a whole, so that nobody else's launch or allocation gets in between.
+        let taken = guarded(|| {
+            client.exclusive(|| -> Result<Result<Graph, EngineError>, ServerError> {
+                client.graph_prepare()?;
+                let _window = Window(client);
+                client.start_capture()?;
+                for launch in launches {
+                    if let Err(refused) = self.launch_one(launch) {
+                        return Ok(Err(refused));
+                    }
+                }
+                client.stop_capture().map(Ok)
+            })
+        })?;
+        let graph = guarded(|| taken)??;
+        let (mut inputs, mut outputs): (Vec<Memory>, Vec<Memory>) = (Vec::new(), Vec::new());
+        for launch in launches {
+            for read in &launch.reads {
+                if !inputs.iter().chain(&outputs).any(|own| own.is(read)) {
+                    inputs.push(read.clone());
+                }
+            }
+            for output in &launch.outputs {
+                if !outputs.iter().any(|own| own.is(output)) {
+                    outputs.push(output.clone());
+                }
+            }
+        }
+        Ok(Some(Arc::new(CubeRecording { graph, inputs, _outputs: outputs, launches: launches.len() as u64 })))
+    }
+
+    fn replay(&self, recording: &dyn Recording) -> Result<(), EngineError> {
+        let recording: &dyn std::any::Any = recording;
+        let Some(recording) = recording.downcast_ref::<CubeRecording>() else {
+            return Err(EngineError::internal("a recording of another engine"));
+        };
+        // A replay does not look at what it reads: what a failed launch left behind would count as data.
+        let inputs = recording.inputs.iter().map(handle).collect::<Result<Vec<_>, _>>()?;
+        let replayed = guarded(|| {
+            self.client.exclusive(|| {
+                self.client.check(inputs)?;
+                // SAFETY: the recording holds every buffer that it uses, and all work on them is on this stream.
+                unsafe { recording.graph.replay() }
+            })
+        })?;
+        guarded(|| replayed)?;
+        self.launches.fetch_add(recording.launches, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn profile(&self, launch: &Launch) -> Result<Duration, EngineError> {
+        let timed = caught(|| self.client.profile(|| self.launch_one(launch), "dala"))?;
+        let (launched, time) = timed.map_err(|error| EngineError::internal(format!("not measured: {error}")))?;
+        launched?;
+        match caught(|| Started::new(Box::pin(time.resolve())).within(TIMEOUT))? {
+            Some(ticks) => Ok(ticks.map(|ticks| ticks.duration()).unwrap_or_default()),
+            None => Err(EngineError::Timeout { seconds: TIMEOUT.as_secs() }),
+        }
+    }
+
+    fn build(&self, launches: &[Launch]) -> Vec<Result<(), EngineError>> {
+        let build = |launch: &Launch| {
+            // Failures to compile show nowhere else than in a measurement of nothing.
+            let not_measured = |error| EngineError::internal(format!("not measured: {error}"));
+            let window = self.client.profile_start().map_err(not_measured)?;
+            let launched = {
+                let _dry = DryRun::new();
+                self.queue_one(launch)
+            };
+            match self.client.profile_end(window) {
+                Err(ProfileError::Server(error)) => Err((*error).into()),
+                _ => launched,
+            }
+        };
+        let all = || launches.iter().map(|launch| caught(|| build(launch)).and_then(|built| built)).collect::<Vec<_>>();
         match guarded(|| self.client.exclusive(all)) {
             Ok(results) => results,
             Err(error) => vec![Err(error); launches.len()],

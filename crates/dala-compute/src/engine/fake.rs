@@ -9,7 +9,9 @@ use dala_kernels::launch::CAPACITY_STEP;
 use dala_spec::expr::interpret;
 use dala_spec::{DType, Data, DeviceFacts, Support, Task};
 
-use super::{Backend, DeviceInfo, DeviceKind, Engine, EngineError, Launch, Limits, Memory, Synchronisation, tests};
+use super::{
+    Backend, DeviceInfo, DeviceKind, Engine, EngineError, Launch, Limits, Memory, Recording, Synchronisation, tests,
+};
 use crate::{Device, DeviceOptions};
 
 /// What the engine does, as far as it can fail.
@@ -207,6 +209,22 @@ impl Engine for FakeEngine {
 
     fn launch(&self, launches: &[Launch]) -> Vec<Result<(), EngineError>> {
         launches.iter().map(|launch| self.launch_one(launch)).collect()
+    }
+
+    fn record(&self, _: &[Launch]) -> Result<Option<Arc<dyn Recording>>, EngineError> {
+        Ok(None)
+    }
+
+    fn replay(&self, _: &dyn Recording) -> Result<(), EngineError> {
+        Err(EngineError::internal("nothing was recorded"))
+    }
+
+    fn profile(&self, launch: &Launch) -> Result<Duration, EngineError> {
+        self.launch_one(launch).map(|()| Duration::from_micros(1))
+    }
+
+    fn build(&self, launches: &[Launch]) -> Vec<Result<(), EngineError>> {
+        launches.iter().map(|_| Ok(())).collect()
     }
 
     fn synchronise(&self, outputs: Vec<Memory>) -> Box<dyn Synchronisation> {

@@ -6,6 +6,8 @@
 //! [`synchronise`](Engine::synchronise) on its outputs said so.
 
 mod adapter;
+pub mod bare;
+mod cache;
 mod cube;
 mod error;
 #[cfg(test)]
@@ -20,6 +22,7 @@ mod waiting;
 
 use std::any::Any;
 use std::sync::Arc;
+use std::time::Duration;
 
 use dala_kernels::launch::Geometry;
 use dala_spec::{DeviceFacts, Scalar, Task};
@@ -27,6 +30,7 @@ use smallvec::SmallVec;
 
 pub(crate) use adapter::{Adapter, open_adapter};
 pub use adapter::{Backend, DeviceInfo, DeviceKind, Limits};
+pub use cache::{keep_kernels_in, kernel_folder};
 pub(crate) use cube::CubeEngine;
 pub use error::EngineError;
 pub(crate) use error::caught;
@@ -64,6 +68,9 @@ pub(crate) trait Synchronisation: Send {
     fn wait(self: Box<Self>) -> Vec<Result<(), EngineError>>;
 }
 
+/// Launches that a device has taken down, to be repeated as they are.
+pub(crate) trait Recording: Send + Sync + Any {}
+
 /// Drives one device. Memory may be asked for and given back at any time; everything else is done by one thread at a
 /// time.
 pub(crate) trait Engine: Send + Sync {
@@ -78,6 +85,14 @@ pub(crate) trait Engine: Send + Sync {
     /// Queues launches, in order, and says for each whether it was queued. Other failures show when its outputs are
     /// synchronised.
     fn launch(&self, launches: &[Launch]) -> Vec<Result<(), EngineError>>;
+    /// Takes launches down that were made before and went well; none if the device does not. Nothing is executed.
+    fn record(&self, launches: &[Launch]) -> Result<Option<Arc<dyn Recording>>, EngineError>;
+    /// Repeats what was taken down.
+    fn replay(&self, recording: &dyn Recording) -> Result<(), EngineError>;
+    /// Executes one launch and says how long the device took.
+    fn profile(&self, launch: &Launch) -> Result<Duration, EngineError>;
+    /// Builds the kernels of launches without executing them, and says for each whether that went well.
+    fn build(&self, launches: &[Launch]) -> Vec<Result<(), EngineError>>;
     /// Hands everything queued to the device, and says what to wait for until it is done.
     fn synchronise(&self, outputs: Vec<Memory>) -> Box<dyn Synchronisation>;
     /// Whether the device works while the host goes on: then launching returns before the work is done.

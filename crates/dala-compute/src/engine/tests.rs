@@ -10,7 +10,7 @@ use dala_spec::{DType, Expr, Program, Signature, TensorType};
 
 use crate::engine::EngineError;
 use crate::job::{Job, Planned, Prepared};
-use crate::plan::Plan;
+use crate::plan::CallPlan;
 use crate::pool::Allocation;
 use crate::{Buffer, Device, Error};
 
@@ -63,7 +63,7 @@ fn run_stage(device: &Device, stage: Prepared, buffer: &Buffer) -> Result<(), Er
     device.core().run_job(job)
 }
 
-fn run_plan(device: &Device, plan: Plan, inputs: Vec<Arc<Allocation>>, buffer: &Buffer) -> Result<(), Error> {
+fn run_plan(device: &Device, plan: CallPlan, inputs: Vec<Arc<Allocation>>, buffer: &Buffer) -> Result<(), Error> {
     let output = buffer.memory().unwrap();
     let planned = Planned { plan: Arc::new(plan), copy: None, inputs: inputs.into(), output, params: Vec::new() };
     run_stage(device, Prepared::Launch(planned), buffer)
@@ -132,11 +132,11 @@ fn grids_and_cubes_over_the_limit() {
         let buffer = Buffer::from_slice(&device, &[1.0f32; 3], [3]).unwrap();
         let limits = device.info().limits;
         let run = |geometry: Geometry| {
-            let mut plan = Plan::over_words(Program::zero_words(), 3, device.core().facts());
+            let mut plan = CallPlan::over_words("test", Program::zero_words(), 3, device.core().facts());
             plan.steps[0].geometry = geometry;
             run_plan(&device, plan, Vec::new(), &buffer)
         };
-        let good = Plan::over_words(Program::zero_words(), 3, device.core().facts()).steps[0].geometry;
+        let good = CallPlan::over_words("test", Program::zero_words(), 3, device.core().facts()).steps[0].geometry;
         let mut cases = vec![Geometry { units: limits.max_units + 1, ..good }];
         if limits.max_cubes.0 < u32::MAX {
             cases.push(Geometry { cubes: (limits.max_cubes.0 + 1, 1, 1), ..good });
@@ -163,7 +163,7 @@ fn types_that_do_not_compile() {
         let signature = Signature { inputs: vec![ty.clone()], output: ty, params: Default::default() };
         let program = Program::build(&(Expr::input("x") + 1), &["x"], &signature).unwrap();
         let buffer = Buffer::from_slice(&device, &[1.0f64; 3], [3]).unwrap();
-        let plan = Plan::over_words(program, 3, device.core().facts());
+        let plan = CallPlan::over_words("test", program, 3, device.core().facts());
         let result = run_plan(&device, plan, vec![buffer.memory().unwrap()], &buffer);
         assert!(matches!(result, Err(Error::Engine(EngineError::CompileFailed { .. }))), "{result:?}");
         assert_eq!(buffer.read::<f64>().unwrap_err().code(), "poisoned");

@@ -286,6 +286,10 @@ fn element(program: &Program, inputs: &[Data], params: &[Scalar], shape: &Shape,
                     bounded(cast(a, to), error + rounding)
                 }
             },
+            Op::Stored(a, to) => match number(a) {
+                None => Bounded::Undecided,
+                Some((a, error)) => to_integer(a, error, &|a| store(a, to)),
+            },
             Op::Store { slot, value } => {
                 let to = program.outputs()[slot];
                 return match (number(value), truth(value)) {

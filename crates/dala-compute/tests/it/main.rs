@@ -20,6 +20,8 @@ mod golden;
 mod memory;
 mod paths;
 mod pictures;
+mod pipelines;
 mod random_calls;
 mod support;
 mod table;
+mod texts;

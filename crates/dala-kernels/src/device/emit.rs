@@ -88,6 +88,8 @@ pub(crate) enum Slot {
     Buffer { buffer: Value, position: Value },
     /// In registers: lanes of the input's type.
     Lanes(Value),
+    /// In registers: the channels of pixels, each in lanes of the input's type.
+    Pixels([Value; 4]),
 }
 
 /// What the code of a program refers to inside a kernel.
@@ -198,6 +200,7 @@ impl<'a> Emitter<'a> {
             Op::Select(c, a, b) => make.select(registers[c].value, registers[a].value, registers[b].value),
             Op::Cast(a, DType::U8) => make.saturate_to_byte(registers[a]),
             Op::Cast(a, dtype) => make.cast(registers[a], Ty::of(dtype)),
+            Op::Stored(a, dtype) => self.convert(registers[a], dtype),
             Op::Store { value, .. } => registers[value].value,
         }
     }
@@ -226,7 +229,7 @@ impl<'a> Emitter<'a> {
     fn input(&self, slot: usize) -> Value {
         let input = self.program.inputs()[slot];
         let (buffer, position) = match self.context.inputs[slot] {
-            Slot::Lanes(value) => return value,
+            Slot::Lanes(value) | Slot::Pixels([value, ..]) => return value,
             Slot::Buffer { buffer, position } => (buffer, position),
         };
         if input.broadcast {
@@ -335,7 +338,7 @@ impl<'a> Emitter<'a> {
         let buffer = match self.context.inputs[slot] {
             Slot::Buffer { buffer, .. } => buffer,
             // Values in registers have no other place.
-            Slot::Lanes(value) => return value,
+            Slot::Lanes(value) | Slot::Pixels([value, ..]) => return value,
         };
         let last = one.binary(BinaryOp::Sub, Ty::U32, self.context.lens[slot], one.constant(Scalar::U32(1)));
         let lanes: Vec<Value> = (0..width)

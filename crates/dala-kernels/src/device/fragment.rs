@@ -4,12 +4,14 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use cubecl::ir::UIntKind;
 use cubecl::ir::pliron::value::Value;
 use cubecl::prelude::*;
 use dala_spec::Program;
 use dala_spec::work::{Fragment, Source};
 
-use super::args::{Buffers, BuffersExpand, Scalars, ScalarsExpand, expand_type};
+use super::args::{Buffers, BuffersExpand, Scalars, ScalarsExpand, expand_type, vector_type};
+use super::arithmetic::Generator;
 use super::emit::{Context, Layout, Slot, emit, emit_value};
 
 /// Counts the kernels that were built: the code generator runs once for each.
@@ -192,6 +194,63 @@ pub(crate) fn fragment_value<T: CubePrimitive>(
         });
         value.into()
     })
+}
+
+/// Runs a program over pixels whose elements lie side by side in a vector, and stores what it gives.
+#[cube]
+pub(crate) fn pixels_store<T: CubePrimitive>(
+    value: T,
+    outputs: &mut Buffers,
+    params: &Scalars,
+    at: Whereabouts,
+    #[comptime] part: Part,
+    #[comptime] bytes: bool,
+    #[comptime] layout: Layout,
+) {
+    intrinsic!(|scope| {
+        let channels = PixelSplit { bytes, layout }.split(scope, value.read_value(scope));
+        let layout = Layout { width: layout.width / channels.len(), ..layout };
+        let context = Context {
+            inputs: &[Slot::Pixels(channels)],
+            params: &params.0[part.first_param..],
+            dims: &[],
+            lens: &[],
+            len: at.some.read_value(scope),
+            position: at.position.read_value(scope),
+        };
+        emit(scope, part.program(), layout, &context, &outputs.0);
+    })
+}
+
+/// How pixels are taken apart.
+struct PixelSplit {
+    /// Whether elements are numbers from 0 to 255.
+    bytes: bool,
+    layout: Layout,
+}
+
+impl PixelSplit {
+    /// The four channels of pixels that lie side by side.
+    fn split(&self, scope: &Scope, value: Value) -> [Value; 4] {
+        let (width, pixels) = (self.layout.width, self.layout.width / 4);
+        let (whole, make) = (Generator { scope, width }, Generator { scope, width: pixels });
+        if self.bytes {
+            // As words, whose bytes shifts take apart: shuffles of so many lanes cost more.
+            let words = match self.layout.packed {
+                true => whole.pack(value),
+                false => {
+                    let narrow = vector_type(scope, UIntKind::U8.into(), width);
+                    let narrow = cast_value(scope, value, narrow);
+                    reinterpret_value(scope, narrow, vector_type(scope, UIntKind::U32.into(), pixels))
+                }
+            };
+            return [0, 1, 2, 3].map(|channel| make.byte_lane(words, channel));
+        }
+        [0, 1, 2, 3].map(|channel| {
+            let lanes: Vec<Value> = (0..pixels).map(|pixel| whole.extract(value, 4 * pixel + channel, width)).collect();
+            make.construct(&lanes)
+        })
+    }
 }
 
 /// Runs a fragment and stores what it gives.

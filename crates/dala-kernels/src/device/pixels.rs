@@ -13,6 +13,7 @@ impl Emitter<'_> {
         let input = self.program.inputs()[slot];
         let (buffer, position) = match self.context.inputs[slot] {
             Slot::Lanes(value) => return value,
+            Slot::Pixels(channels) => return channels[channel.min(channels.len() - 1)],
             Slot::Buffer { buffer, position } => (buffer, position),
         };
         if input.broadcast {

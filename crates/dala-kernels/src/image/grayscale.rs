@@ -22,8 +22,9 @@ pub fn kernel() -> Kernel {
 }
 
 fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
-    let (image, chosen) = (shapes::image(call, 0)?, shapes::chosen(call)?);
+    let image = shapes::image(call, 0)?;
     let (height, width) = (image.height, image.width);
+    let Some(chosen) = call.output else { return Ok(Shape::from([height, width])) };
     let fits =
         chosen.dims() == [height, width] || chosen.dims() == [height, width, 1] || *chosen == call.inputs[0].shape;
     let wanted = || format!("{{{height}, {width}}}, {{{height}, {width}, 1}} or {}", call.inputs[0].shape);

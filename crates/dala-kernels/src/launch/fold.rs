@@ -55,6 +55,17 @@ fn vector_width(fold: &Fold, facts: &DeviceFacts) -> usize {
     if fold.piece < fold.length { length.min(dividing_width(fold.piece, max)) } else { length }
 }
 
+/// Whether what is written can be: bytes that travel four to a word are written four at a time.
+pub(super) fn launches(fold: &Fold, facts: &DeviceFacts) -> bool {
+    let (finish, each) = match &fold.finish {
+        Finish::Each(finish) => (finish, true),
+        Finish::Once(finish) => (finish, false),
+    };
+    let written = if each || fold.inner > 1 { width(fold, facts) } else { 1 };
+    let bytes = finish.program.outputs().first() == Some(&DType::U8) && facts.u8 == Support::Packed;
+    !bytes || written >= 4
+}
+
 fn items(fold: &Fold, width: usize) -> usize {
     let side_by_side = if fold.inner > 1 { fold.inner / width } else { 1 };
     fold.outer * fold.pieces() * side_by_side

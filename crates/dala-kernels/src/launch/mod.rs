@@ -110,6 +110,16 @@ fn dividing_width(len: usize, max: usize) -> usize {
     if len == 0 { max } else { (1 << len.trailing_zeros().min(16)).min(max) }
 }
 
+/// Whether the launcher of a task can run it: beyond what its programs compute, some write no single bytes where these travel
+/// four to a word.
+pub fn launches(task: &Task, facts: &DeviceFacts) -> bool {
+    match task {
+        Task::Fold(task) => fold::launches(task, facts),
+        Task::Stencil(task) => stencil::launches(task, facts),
+        _ => true,
+    }
+}
+
 /// One launch of a task.
 pub struct Launch<'a> {
     /// What it does.

@@ -16,7 +16,7 @@ use crate::device::args::{Buffers, Scalars};
 use crate::device::arithmetic::{Generator, elem};
 use crate::device::emit::Layout;
 use crate::device::fragment::{
-    CompileCount, Part, Values, Whereabouts, count_compilation, fragment_store, fragment_value,
+    CompileCount, Part, Values, Whereabouts, count_compilation, fragment_store, fragment_value, pixels_store,
 };
 
 /// What shapes the code.
@@ -24,6 +24,10 @@ use crate::device::fragment::{
 struct StencilCode {
     load: Part,
     store: Part,
+    /// What is made of whole pixels before they are stored.
+    pixels: Option<Part>,
+    /// Whether results are bytes.
+    bytes: bool,
     radius: usize,
     filters: usize,
     channels: usize,
@@ -43,8 +47,21 @@ const OUTSIDE: usize = u32::MAX as usize;
 const MAX_RADIUS: usize = 31;
 
 /// How many elements are computed at a time; none if the picture's rows do not allow it.
-fn width(height: usize, row: usize, channels: usize, radius: usize, facts: &DeviceFacts) -> Option<usize> {
-    let (least, most) = if facts.cpu { (16, 128) } else { (4, 16) };
+fn width(
+    height: usize,
+    row: usize,
+    channels: usize,
+    radius: usize,
+    pixels: bool,
+    facts: &DeviceFacts,
+) -> Option<usize> {
+    let (least, most) = match (facts.cpu, pixels) {
+        (true, false) => (16, 128),
+        // Pixels of four, and of these a vector's worth.
+        (true, true) => (64, 128),
+        (false, false) => (4, 16),
+        (false, true) => (16, 16),
+    };
     // A neighbour is never further away than the next vector, and a mirrored one never further than the edge's own.
     let needed = ((radius + 1) * channels).next_power_of_two().max(least);
     let fits = needed <= most && radius <= MAX_RADIUS;
@@ -53,7 +70,13 @@ fn width(height: usize, row: usize, channels: usize, radius: usize, facts: &Devi
 
 /// Whether filters of this radius run in one pass over a picture.
 pub fn fits(height: usize, width_pixels: usize, channels: usize, radius: usize, facts: &DeviceFacts) -> bool {
-    width(height, width_pixels * channels, channels, radius, facts).is_some()
+    width(height, width_pixels * channels, channels, radius, false, facts).is_some()
+}
+
+/// Whether a stencil's rows suit its vectors.
+pub(super) fn launches(stencil: &Stencil, facts: &DeviceFacts) -> bool {
+    let row = stencil.width * stencil.channels;
+    width(stencil.height, row, stencil.channels, stencil.radius, stencil.pixels.is_some(), facts).is_some()
 }
 
 fn is_symmetric(weights: &[f32]) -> bool {
@@ -67,7 +90,8 @@ fn chunk(vectors: usize, facts: &DeviceFacts) -> usize {
 
 fn sizes(stencil: &Stencil, facts: &DeviceFacts) -> (usize, usize, usize) {
     let row = stencil.width * stencil.channels;
-    let width = width(stencil.height, row, stencil.channels, stencil.radius, facts).unwrap_or(1);
+    let pixels = stencil.pixels.is_some();
+    let width = width(stencil.height, row, stencil.channels, stencil.radius, pixels, facts).unwrap_or(1);
     let vectors = row / width;
     (width, vectors, vectors.div_ceil(chunk(vectors, facts).max(1)))
 }
@@ -87,7 +111,7 @@ pub(super) fn launch(
     let facts = bound.launch.facts;
     let (width, vectors, chunks) = sizes(stencil, facts);
     let taps = 2 * stencil.radius + 1;
-    let fits = fits(stencil.height, stencil.width, stencil.channels, stencil.radius, facts);
+    let fits = launches(stencil, facts);
     let complete = |weights: &[f32]| weights.len() == taps;
     if !fits || !stencil.filters.iter().all(|filter| complete(&filter.down) && complete(&filter.across)) {
         return Err(LaunchRefused("the picture or the filter does not suit a stencil".to_owned()));
@@ -96,14 +120,26 @@ pub(super) fn launch(
     let layout = bound.layout(width);
     let total = stencil.height * vectors;
     let reads = bound.fragment_reads(&[&stencil.load, &stencil.store], layout, 0, total, vectors)?;
-    let binding = layout.binding(stencil.store.program.outputs()[0], 1);
-    let output = bound.output(0, binding.elem, binding.width, total)?;
+    let (output, pixels) = match &stencil.pixels {
+        None => {
+            let binding = layout.binding(stencil.store.program.outputs()[0], 1);
+            (bound.output(0, binding.elem, binding.width, total)?, None)
+        }
+        Some(pixels) => {
+            let layout = Layout { width: width / Stencil::PIXEL, ..layout };
+            let binding = layout.output(&pixels.program, 0);
+            let output = bound.output(0, binding.elem, binding.width, total * binding.vectors)?;
+            (output, Part::list([&stencil.load, &stencil.store, pixels]).pop())
+        }
+    };
     let [load, store] = Part::each([&stencil.load, &stencil.store], 0);
     let weights = stencil.filters.iter().flat_map(|filter| filter.down.iter().chain(&filter.across));
     let weights = weights.map(|weight| InputScalar::new(*weight, elem(Ty::F32))).collect();
     let code = StencilCode {
         load,
+        bytes: stencil.store.program.outputs()[0] == DType::U8,
         store,
+        pixels,
         radius: stencil.radius,
         filters: stencil.filters.len(),
         channels: stencil.channels,
@@ -442,7 +478,20 @@ fn filter_rows<N: Size>(
                 values.push::<Vector<f32, N>>(sum);
             }
             let at = Whereabouts { position: own_row + q, column: q, some: items };
-            fragment_store(reads, outputs, params, &values, at, comptime!(code.store.clone()), layout);
+            if comptime!(code.pixels.is_none()) {
+                fragment_store(reads, outputs, params, &values, at, comptime!(code.store.clone()), layout);
+            } else {
+                let pixels = comptime!(code.pixels.clone().unwrap_or_else(|| code.store.clone()));
+                let here = Whereabouts { position: own_row + q, column: q, some: items };
+                let store = comptime!(code.store.clone());
+                if comptime!(code.bytes) {
+                    let value = fragment_value::<Vector<i32, N>>(reads, params, &values, at, store, layout);
+                    pixels_store::<Vector<i32, N>>(value, outputs, params, here, pixels, true, layout);
+                } else {
+                    let value = fragment_value::<Vector<f32, N>>(reads, params, &values, at, store, layout);
+                    pixels_store::<Vector<f32, N>>(value, outputs, params, here, pixels, false, layout);
+                }
+            }
             #[unroll]
             for filter in 0..filters {
                 before[filter] = here[filter];

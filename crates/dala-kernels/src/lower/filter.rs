@@ -45,6 +45,7 @@ pub(crate) fn filtered(
                 other => load_float(0, other, call)?,
             },
             store: Fragment::build(store, &arguments, call.output.dtype, &call.params)?,
+            pixels: None,
         };
         lowering.step(Task::Stencil(stencil), [Place::Input(0)], Place::Output);
         return Ok(lowering);

@@ -25,6 +25,11 @@ impl Builder {
         Builder { inputs, ..Builder::default() }
     }
 
+    /// A program over pixels of so many elements; the inputs say how many theirs have.
+    pub(super) fn over(inputs: Vec<InputSlot>, pixel: Option<usize>) -> Builder {
+        Builder { inputs, pixel, ..Builder::default() }
+    }
+
     pub(super) fn ty(&self, reg: Reg) -> Ty {
         self.types[reg]
     }
@@ -104,6 +109,13 @@ impl Builder {
         let source = ParamSource::Named(name.to_owned());
         let slot = self.param_slot(ParamSlot { ty, source });
         self.emit(Op::Param(slot), ty)
+    }
+
+    /// One more run-time value, though it may be equal to another: what is equal now may differ the next time.
+    pub(super) fn new_param(&mut self, slot: ParamSlot) -> Reg {
+        let ty = slot.ty;
+        self.params.push(slot);
+        self.emit(Op::Param(self.params.len() - 1), ty)
     }
 
     fn param_slot(&mut self, slot: ParamSlot) -> usize {
@@ -208,14 +220,32 @@ impl Builder {
         if let Some(value) = self.constant_of(a) {
             return self.constant(widen(scalar_ops::cast(value, dtype)));
         }
-        // Casting to u8 twice saturates once.
-        let twice = dtype == DType::U8 && matches!(self.ops[a], Op::Cast(_, DType::U8));
-        let from_u8 = dtype == DType::U8
-            && matches!(self.ops[a], Op::Input { slot } | Op::Channel { slot, .. } | Op::Gather { slot, .. } if self.inputs[slot].dtype == DType::U8);
-        if (Some(dtype) == from.dtype()) || twice || from_u8 {
+        if Some(dtype) == from.dtype() || (dtype == DType::U8 && self.is_byte(a)) {
             return a;
         }
         self.emit(Op::Cast(a, dtype), Ty::of(dtype))
+    }
+
+    /// Whether a value is one of 0 to 255 already: saturating again changes nothing.
+    fn is_byte(&self, a: Reg) -> bool {
+        match self.ops[a] {
+            Op::Cast(_, DType::U8) | Op::Stored(_, DType::U8) => true,
+            Op::Input { slot } | Op::Channel { slot, .. } | Op::Gather { slot, .. } => {
+                self.inputs[slot].dtype == DType::U8
+            }
+            _ => false,
+        }
+    }
+
+    /// What storing a value as `dtype` and loading it again makes of it.
+    pub(super) fn stored(&mut self, a: Reg, dtype: DType) -> Reg {
+        if !self.ty(a).is_float() || dtype.is_float() {
+            return self.cast(a, dtype);
+        }
+        match self.constant_of(a) {
+            Some(value) => self.constant(widen(scalar_ops::store(value, dtype))),
+            None => self.emit(Op::Stored(a, dtype), Ty::of(dtype)),
+        }
     }
 
     pub(super) fn store(&mut self, value: Reg, dtype: DType) {

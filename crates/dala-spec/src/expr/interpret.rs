@@ -77,6 +77,7 @@ pub fn interpret(program: &Program, inputs: &[Data], params: &[Scalar], shape: &
                 Op::Not(a) => Value::Truth(!truth(a)),
                 Op::Select(c, a, b) => registers[if truth(c) { a } else { b }],
                 Op::Cast(a, dtype) => Value::Number(as_register(cast(number(a), dtype))),
+                Op::Stored(a, dtype) => Value::Number(as_register(store(number(a), dtype))),
                 Op::Store { slot, value } => {
                     outputs[slot].push(store(number(value), program.outputs()[slot]));
                     registers[value]

@@ -15,6 +15,7 @@
 
 mod builder;
 mod check;
+mod compose;
 mod error;
 mod interpret;
 mod parse;
@@ -24,6 +25,7 @@ mod scalar_ops;
 
 use std::sync::Arc;
 
+pub use compose::{Feed, Part};
 pub use error::ExprError;
 pub use interpret::interpret;
 pub use parse::Scope;

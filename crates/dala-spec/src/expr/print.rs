@@ -132,6 +132,7 @@ impl fmt::Display for Program {
                 Op::Not(a) => write!(f, "!%{a}")?,
                 Op::Select(c, a, b) => write!(f, "select %{c} %{a} %{b}")?,
                 Op::Cast(a, dtype) => write!(f, "{dtype}(%{a})")?,
+                Op::Stored(a, dtype) => write!(f, "stored {dtype} %{a}")?,
                 Op::Store { slot, value } => write!(f, "store {slot} {} %{value}", self.outputs()[*slot])?,
             }
             f.write_str("\n")?;

@@ -227,6 +227,9 @@ pub enum Op {
     Select(Reg, Reg, Reg),
     /// A conversion; to `u8` it saturates, and its result is an `S32`.
     Cast(Reg, DType),
+    /// What storing a float as integers of this type, and loading it again, makes of it: where stages were fused, each still
+    /// rounds as it does alone.
+    Stored(Reg, DType),
     /// Writes an output, converting to its element type: floats round half to even and saturate.
     Store {
         /// The output.
@@ -243,6 +246,7 @@ impl Op {
             Op::Unary(_, a)
             | Op::Not(a)
             | Op::Cast(a, _)
+            | Op::Stored(a, _)
             | Op::Store { value: a, .. }
             | Op::Gather { index: a, .. } => (1, [a, 0, 0]),
             Op::Binary(_, a, b) | Op::Compare(_, a, b) | Op::Logic(_, a, b) => (2, [a, b, 0]),
@@ -258,6 +262,7 @@ impl Op {
             Op::Unary(op, a) => Op::Unary(op, new(a)),
             Op::Not(a) => Op::Not(new(a)),
             Op::Cast(a, dtype) => Op::Cast(new(a), dtype),
+            Op::Stored(a, dtype) => Op::Stored(new(a), dtype),
             Op::Store { slot, value } => Op::Store { slot, value: new(value) },
             Op::Gather { slot, index } => Op::Gather { slot, index: new(index) },
             Op::Binary(op, a, b) => Op::Binary(op, new(a), new(b)),
@@ -341,6 +346,13 @@ impl Program {
         };
         let fingerprint = half(0) << 64 | half(1);
         Program(Arc::new(Body { inputs, outputs, params, pixel, ops, types, fingerprint }))
+    }
+
+    /// The same code with other sources of its run-time values.
+    pub(super) fn with_params(&self, params: Vec<ParamSlot>) -> Program {
+        let Body { inputs, outputs, pixel, ops, types, fingerprint, .. } = &*self.0;
+        let (inputs, outputs, ops, types) = (inputs.clone(), outputs.clone(), ops.clone(), types.clone());
+        Program(Arc::new(Body { inputs, outputs, params, pixel: *pixel, ops, types, fingerprint: *fingerprint }))
     }
 
     /// The inputs.
@@ -496,5 +508,18 @@ impl Program {
             }
         }
         Ok(support)
+    }
+}
+
+impl Program {
+    /// What computing one element costs, in simple operations.
+    pub fn weight(&self) -> u64 {
+        let weight = |op: &Op| match op {
+            Op::Unary(op, _) if op.is_approximate() => 8,
+            Op::Binary(BinaryOp::Pow, ..) => 16,
+            Op::Input { .. } | Op::Const(_) | Op::Param(_) | Op::Store { .. } => 0,
+            _ => 1,
+        };
+        self.ops().iter().map(weight).sum()
     }
 }

@@ -77,6 +77,14 @@ pub struct Stencil {
     pub load: Fragment,
     /// What is stored.
     pub store: Fragment,
+    /// What is made of whole pixels before they are stored, if anything: value 0 is a pixel of [`Stencil::PIXEL`] elements, as
+    /// `store` gives them.
+    pub pixels: Option<Fragment>,
+}
+
+impl Stencil {
+    /// Elements of the pixels that can be looked at as a whole.
+    pub const PIXEL: usize = 4;
 }
 
 /// Weighted sums along the middle axis: from `{outer, from, inner}` to `{outer, to, inner}`.

@@ -87,13 +87,50 @@ impl Task {
                 let phases = fold.phases.iter().map(|phase| &phase.of.program);
                 phases.chain([&finish.program]).collect()
             }
-            Task::Stencil(stencil) => vec![&stencil.load.program, &stencil.store.program],
+            Task::Stencil(stencil) => {
+                let edges = [&stencil.load, &stencil.store].into_iter().chain(&stencil.pixels);
+                edges.map(|fragment| &fragment.program).collect()
+            }
             Task::Weigh(weigh) => vec![&weigh.load.program, &weigh.store.program],
             Task::Resample(resample) => vec![&resample.load.program, &resample.store.program],
             Task::Pack(_) | Task::Move(_) => Vec::new(),
             Task::Matmul(matmul) => vec![&matmul.store.program],
             Task::Count(count) => vec![&count.bin.program],
         }
+    }
+
+    /// The same task with its programs changed.
+    fn with_programs(mut self, mut f: impl FnMut(&Program) -> Result<Program, SpecError>) -> Result<Task, SpecError> {
+        let programs: Vec<&mut Program> = match &mut self {
+            Task::Map(map) => vec![&mut map.program],
+            Task::Fold(fold) => {
+                let (Finish::Each(finish) | Finish::Once(finish)) = &mut fold.finish;
+                let phases = fold.phases.iter_mut().map(|phase| &mut phase.of.program);
+                phases.chain([&mut finish.program]).collect()
+            }
+            Task::Stencil(stencil) => {
+                let edges = [&mut stencil.load, &mut stencil.store].into_iter().chain(&mut stencil.pixels);
+                edges.map(|fragment| &mut fragment.program).collect()
+            }
+            Task::Weigh(weigh) => vec![&mut weigh.load.program, &mut weigh.store.program],
+            Task::Resample(resample) => vec![&mut resample.load.program, &mut resample.store.program],
+            Task::Pack(_) | Task::Move(_) => Vec::new(),
+            Task::Matmul(matmul) => vec![&mut matmul.store.program],
+            Task::Count(count) => vec![&mut count.bin.program],
+        };
+        for program in programs {
+            *program = f(program)?;
+        }
+        Ok(self)
+    }
+
+    /// The same task with the params of a call settled in its programs.
+    ///
+    /// # Errors
+    ///
+    /// A whole number does not fit the integers it computes with.
+    pub fn bound(self, kernel: &str, signature: &Signature) -> Result<Task, SpecError> {
+        self.with_programs(|program| Ok(program.bound(&program.param_values(kernel, signature)?)))
     }
 
     /// The values of its programs' run-time params for a call of `kernel`, in the order of [`programs`](Task::programs).
@@ -180,6 +217,17 @@ impl Lowering {
     /// One more launch.
     pub fn step(&mut self, task: Task, reads: impl Into<Vec<Place>>, writes: Place) {
         self.steps.push(Step { task, reads: reads.into(), writes: vec![writes] });
+    }
+
+    /// The same launches with the params of a call settled in their programs.
+    ///
+    /// # Errors
+    ///
+    /// A whole number does not fit the integers it computes with.
+    pub fn bound(mut self, kernel: &str, signature: &Signature) -> Result<Lowering, SpecError> {
+        let bind = |step: Step| Ok(Step { task: step.task.bound(kernel, signature)?, ..step });
+        self.steps = self.steps.into_iter().map(bind).collect::<Result<_, SpecError>>()?;
+        Ok(self)
     }
 
     /// How a device with these facts would run it.

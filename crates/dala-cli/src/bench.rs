@@ -1,0 +1,317 @@
+//! Our times beside those of the bare engine, or of a peer, measured in one run.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use dala_compute::bare::Bare;
+use dala_compute::{Buffer, DType, Device, Operand, Pipeline, Plan, PlanOptions, Stage, Transient};
+use serde::Serialize;
+
+use crate::args::{BenchArgs, Suite};
+use crate::output::{self, Outcome};
+
+/// What a suite measured.
+#[derive(Serialize)]
+struct Report {
+    suite: &'static str,
+    device: String,
+    rows: Vec<Row>,
+}
+
+/// Ours beside theirs, the best of several rounds each.
+#[derive(Serialize)]
+struct Row {
+    name: String,
+    ours_ms: f64,
+    base_ms: f64,
+    ratio: f64,
+    /// What the base is.
+    base: String,
+}
+
+impl Row {
+    fn new(name: impl Into<String>, base: impl Into<String>, (ours, theirs): (f64, f64)) -> Row {
+        Row { name: name.into(), ours_ms: ours, base_ms: theirs, ratio: ours / theirs, base: base.into() }
+    }
+}
+
+pub(crate) fn run(args: &BenchArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    if let Suite::Frame = args.suite {
+        return frame(&args.device, out);
+    }
+    let device = Device::open(&args.device)?;
+    let (suite, rows) = match args.suite {
+        Suite::Frame => return Ok(Outcome::Success),
+        Suite::Fusion => ("fusion", fusion(&device)?),
+        Suite::Overhead => ("overhead", overhead(&device, args.explain, out)?),
+        Suite::Image => ("image", image(&device)?),
+        Suite::Startup => ("startup", startup(&device)?),
+    };
+    let report = Report { suite, device: device.info().backend.name().to_owned(), rows };
+    if args.json {
+        output::json(out, &report)?;
+        return Ok(Outcome::Success);
+    }
+    writeln!(out, "{} on {} ({})", report.suite, report.device, device.info().name)?;
+    let mut table = vec![["", "ours ms", "base ms", "ratio", "base"].map(str::to_owned)];
+    let row = |row: &Row| {
+        let milliseconds = |value: f64| format!("{value:.3}");
+        let (ours, theirs) = (milliseconds(row.ours_ms), milliseconds(row.base_ms));
+        [row.name.clone(), ours, theirs, format!("{:.2}", row.ratio), row.base.clone()]
+    };
+    table.extend(report.rows.iter().map(row));
+    output::columns(out, "  ", &table)?;
+    Ok(Outcome::Success)
+}
+
+fn milliseconds(work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<f64> {
+    let start = Instant::now();
+    work()?;
+    Ok(start.elapsed().as_secs_f64() * 1e3)
+}
+
+/// The best times of both, in turn: whatever else the machine does, it does to both.
+fn compare(
+    rounds: usize,
+    mut ours: impl FnMut() -> anyhow::Result<()>,
+    mut theirs: impl FnMut() -> anyhow::Result<()>,
+) -> anyhow::Result<(f64, f64)> {
+    // The first runs build kernels, and learn how long each launch takes.
+    for _ in 0..12 {
+        ours()?;
+        theirs()?;
+    }
+    let mut best = (f64::INFINITY, f64::INFINITY);
+    for _ in 0..rounds {
+        best.0 = best.0.min(milliseconds(&mut ours)?);
+        best.1 = best.1.min(milliseconds(&mut theirs)?);
+    }
+    Ok(best)
+}
+
+/// Eight distinct pointwise stages over 16M floats, against one bare copy.
+fn fusion(device: &Device) -> anyhow::Result<Vec<Row>> {
+    const LEN: usize = 1 << 24;
+    let x = Buffer::from_slice(device, &vec![0.5f32; LEN], [LEN])?;
+    let y = Buffer::zeros(device, DType::F32, [LEN])?;
+    let kernels: [(&str, Option<(&str, f64)>); 8] = [
+        ("scalar_mul", Some(("scalar", 1.7))),
+        ("scalar_add", Some(("scalar", -0.3))),
+        ("abs", None),
+        ("relu", Some(("slope", 0.1))),
+        ("neg", None),
+        ("scalar_add", Some(("scalar", 1.1))),
+        ("clamp", None),
+        ("sqrt", None),
+    ];
+    let pipeline = |fuse: bool| -> anyhow::Result<Plan> {
+        let mut pipeline = Pipeline::new().named(&x, "x").named(&y, "y");
+        let mut from = Operand::from(&x);
+        for (index, (kernel, param)) in kernels.iter().enumerate() {
+            let to = if index + 1 == kernels.len() { Operand::from(&y) } else { Operand::from(Transient::new()) };
+            let params = param.map(|(name, value)| dala_compute::Params::new().with(name, value)).unwrap_or_default();
+            pipeline.push(Stage::run_kernel(*kernel, [&from], &to, params));
+            from = to;
+        }
+        let options = if fuse { PlanOptions::new() } else { PlanOptions::unfused() };
+        Ok(device.compile_with(&pipeline, options)?)
+    };
+    let (fused, unfused) = (pipeline(true)?, pipeline(false)?);
+    if fused.launches() != 1 {
+        bail!("eight pointwise stages are {} launches", fused.launches());
+    }
+    let bare = Bare::open(device.info().backend.name(), LEN)?;
+    let tuning = bare.best_tuning()?;
+    let copy = || Ok(bare.copy(tuning)?);
+    Ok(vec![
+        Row::new("8-pointwise", "bare copy", compare(31, || Ok(fused.run()?), copy)?),
+        Row::new("8-pointwise-unfused", "bare copy", compare(11, || Ok(unfused.run()?), copy)?),
+    ])
+}
+
+/// A hundred stages over 1,024 elements, every fourth a stencil or a reduction.
+fn hundred(device: &Device, fuse: bool) -> anyhow::Result<Plan> {
+    const STAGES: usize = 100;
+    let x = Buffer::from_slice(device, &vec![0.5f32; 1024], [32, 32])?;
+    let y = Buffer::zeros(device, DType::F32, [32, 32])?;
+    let mut pipeline = Pipeline::new().named(&x, "x").named(&y, "y");
+    let mut from = Operand::from(&x);
+    for index in 0..STAGES {
+        let to = if index + 1 == STAGES { Operand::from(&y) } else { Operand::from(Transient::new()) };
+        let stage = match (index % 4, index / 4 % 2) {
+            (0, _) => Stage::run_kernel("scalar_mul", [&from], &to, [("scalar", 1.01)]),
+            (1, _) => Stage::run_kernel("scalar_add", [&from], &to, [("scalar", 0.01)]),
+            (2, _) => Stage::run_kernel("relu", [&from], &to, ()),
+            (_, 0) => Stage::run_kernel("box_blur", [&from], &to, [("radius", 1)]),
+            _ => Stage::run_kernel("softmax", [&from], &to, ()),
+        };
+        pipeline.push(stage);
+        from = to;
+    }
+    let options = if fuse { PlanOptions::new() } else { PlanOptions::unfused() };
+    Ok(device.compile_with(&pipeline, options)?)
+}
+
+fn overhead(device: &Device, explain: bool, out: &mut dyn Write) -> anyhow::Result<Vec<Row>> {
+    let (fused, unfused) = (hundred(device, true)?, hundred(device, false)?);
+    if explain {
+        writeln!(out, "{}", fused.explain())?;
+    }
+    if fused.launches() < 25 || unfused.launches() != 100 {
+        bail!("the plans have {} and {} launches", fused.launches(), unfused.launches());
+    }
+    let bare = Bare::open(device.info().backend.name(), 1024)?;
+    let base = "100 bare launches";
+    Ok(vec![
+        Row::new("100-stages", base, compare(101, || Ok(fused.run()?), || Ok(bare.hundred(100)?))?),
+        Row::new("100-stages-unfused", base, compare(101, || Ok(unfused.run()?), || Ok(bare.hundred(100)?))?),
+    ])
+}
+
+/// OpenCV in a process of its own, which runs a round when it is told to.
+struct Peer {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+const OPENCV: &str = include_str!("../../../benches/peers/opencv.py");
+
+impl Peer {
+    fn start() -> anyhow::Result<Peer> {
+        let fix = "the peer needs Python with OpenCV: pip install -r benches/peers/requirements.txt";
+        let mut child = Command::new("python3")
+            .args(["-c", OPENCV])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context(fix)?;
+        let (input, output) = (child.stdin.take().context(fix)?, child.stdout.take().context(fix)?);
+        let mut peer = Peer { child, input, output: BufReader::new(output) };
+        peer.line().context(fix)?;
+        Ok(peer)
+    }
+
+    fn line(&mut self) -> anyhow::Result<String> {
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        if line.is_empty() {
+            bail!("the peer has ended");
+        }
+        Ok(line.trim().to_owned())
+    }
+
+    /// The milliseconds of one run.
+    fn time(&mut self, what: &str) -> anyhow::Result<f64> {
+        writeln!(self.input, "{what}")?;
+        let line = self.line()?;
+        line.parse().with_context(|| format!("the peer said {line}"))
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // It ends by itself when its input does; this is for one that hangs.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// blur, sharpen and grayscale of a full-HD picture, against OpenCV with two threads.
+fn image(device: &Device) -> anyhow::Result<Vec<Row>> {
+    let (height, width) = (1080, 1920);
+    let pixels: Vec<u8> = (0..height * width * 4).map(|i: usize| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let photo = Buffer::from_slice(device, &pixels, [height, width, 4])?;
+    let gray = Buffer::zeros(device, DType::U8, [height, width])?;
+    let (soft, sharp) = (Transient::new().named("soft"), Transient::new().named("sharp"));
+    let pipeline = Pipeline::new()
+        .named(&photo, "photo")
+        .named(&gray, "gray")
+        .stage(Stage::run_kernel("blur", [&photo], &soft, dala_compute::Params::new().with("radius", 3).with("sigma", 1.5)))
+        .stage(Stage::run_kernel("sharpen", [&soft], &sharp, [("amount", 0.5)]))
+        .stage(Stage::run_kernel("grayscale", [&sharp], &gray, ()));
+    let (fused, unfused) =
+        (device.compile(&pipeline)?, device.compile_with(&pipeline, PlanOptions::unfused())?);
+    let mut peer = Peer::start()?;
+    let mut rows = Vec::new();
+    for (name, plan) in [("blur-sharpen-grayscale-opencv", &fused), ("unfused-opencv", &unfused)] {
+        let mut best = (f64::INFINITY, f64::INFINITY);
+        for round in 0..30 {
+            let times = (milliseconds(|| Ok(plan.run()?))?, peer.time("chain")?);
+            if round >= 5 {
+                best = (best.0.min(times.0), best.1.min(times.1));
+            }
+        }
+        rows.push(Row::new(name, "OpenCV, 2 threads", best));
+    }
+    Ok(rows)
+}
+
+/// How long compiling takes as pipelines grow, and the first frame of a second process against that of a first.
+fn startup(device: &Device) -> anyhow::Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    let mut per_stage: Option<f64> = None;
+    for stages in [10, 100, 1000] {
+        let pipeline = long(device, stages)?;
+        let mut best = f64::INFINITY;
+        for _ in 0..5 {
+            best = best.min(milliseconds(|| device.compile(&pipeline).map(drop).map_err(Into::into))?);
+        }
+        // The base is what so many stages would take if each took as long as one of a hundred.
+        let each = best / stages as f64;
+        if stages == 100 {
+            per_stage = Some(each);
+        }
+        let base = per_stage.unwrap_or(each) * stages as f64;
+        rows.push(Row::new(format!("compile-{stages}"), "as per stage of 100", (best, base)));
+    }
+    let folder = std::env::temp_dir().join(format!("dala-startup-{}", std::process::id()));
+    let own = std::env::current_exe()?;
+    let frame = || -> anyhow::Result<f64> {
+        let name = device.info().backend.name();
+        let output = Command::new(&own).args(["bench", "frame", "--device", name]).env("DALA_CACHE", &folder).output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        text.trim().parse().with_context(|| format!("the other process said {text}"))
+    };
+    let (first, second) = (frame()?, frame()?);
+    rows.push(Row::new("first-frame-of-second-process", "first process", (second, first)));
+    // Left behind, it would only take room.
+    let _ = std::fs::remove_dir_all(&folder);
+    Ok(rows)
+}
+
+fn long(device: &Device, stages: usize) -> anyhow::Result<Pipeline> {
+    let x = Buffer::from_slice(device, &vec![0.5f32; 1024], [32, 32])?;
+    let y = Buffer::zeros(device, DType::F32, [32, 32])?;
+    let mut pipeline = Pipeline::new();
+    let mut from = Operand::from(&x);
+    for index in 0..stages {
+        let to = if index + 1 == stages { Operand::from(&y) } else { Operand::from(Transient::new()) };
+        pipeline.push(match index % 4 {
+            3 => Stage::run_kernel("softmax", [&from], &to, ()),
+            other => Stage::run_kernel("scalar_add", [&from], &to, [("scalar", other as f64)]),
+        });
+        from = to;
+    }
+    Ok(pipeline)
+}
+
+/// The first frame of this process: from opening the device to its result. Prints milliseconds.
+fn frame(device: &str, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let start = Instant::now();
+    let device = Device::open(device)?;
+    let photo = Buffer::from_slice(&device, &vec![9u8; 480 * 640 * 4], [480, 640, 4])?;
+    let gray = Buffer::zeros(&device, DType::U8, [480, 640])?;
+    let (soft, sharp) = (Transient::new(), Transient::new());
+    let pipeline = Pipeline::new()
+        .stage(Stage::run_kernel("blur", [&photo], &soft, [("radius", 3)]))
+        .stage(Stage::run_kernel("sharpen", [&soft], &sharp, [("amount", 0.5)]))
+        .stage(Stage::run_kernel("grayscale", [&sharp], &gray, ()));
+    device.compile(&pipeline)?.run()?;
+    gray.read::<u8>()?;
+    let time: Duration = start.elapsed();
+    writeln!(out, "{:.3}", time.as_secs_f64() * 1e3)?;
+    Ok(Outcome::Success)
+}

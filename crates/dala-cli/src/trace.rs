@@ -1,0 +1,28 @@
+//! `dala trace`: what a device does when a pipeline runs, as a file for a trace viewer.
+
+use std::fs;
+use std::io::Write;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use dala_compute::{Device, trace};
+
+use crate::args::TraceArgs;
+use crate::output::Outcome;
+use crate::source::{Source, summary};
+
+pub(crate) fn run(args: &TraceArgs, out: &mut dyn Write) -> Result<Outcome> {
+    let source = Source::from_args(&args.source)?;
+    let device = Device::open(&args.device)?;
+    let plan = source.prepare(&device, &source.outputs())?.plan;
+    device.start_trace();
+    let start = Instant::now();
+    (0..args.runs).try_for_each(|_| plan.run())?;
+    let milliseconds = start.elapsed().as_secs_f64() * 1e3;
+    let recorded = device.stop_trace();
+    let file = args.output.display();
+    fs::write(&args.output, trace::to_perfetto(&recorded)).with_context(|| format!("cannot write {file}"))?;
+    let runs = if args.runs == 1 { "1 run".to_owned() } else { format!("{} runs", args.runs) };
+    writeln!(out, "{file}: {runs} of {}, {milliseconds:.1} ms; open it in ui.perfetto.dev", summary(&plan))?;
+    Ok(Outcome::Success)
+}

@@ -1,0 +1,265 @@
+//! Is a plan right on this device? Every stage against its plain Rust reference, and the plan against its stages.
+
+use std::fmt;
+
+use dala_kernels::{Kernel, Reference};
+use dala_spec::expr::interpret;
+use dala_spec::{DType, Data, Scalar, Signature, StageSpec, TensorType, Tolerance};
+
+use crate::{Buffer, Device, Error, Params, Plan};
+
+/// The first place where a device's result is not what it should be.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Difference {
+    /// The stage, counted from 0; none if every stage is right by itself and the plan as a whole is not.
+    pub stage: Option<usize>,
+    /// What the stage is called, or the buffer where the plan is wrong.
+    pub name: String,
+    /// The element, counted from 0.
+    pub element: usize,
+    /// What it should be.
+    pub expected: f64,
+    /// What the device says.
+    pub actual: f64,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Difference { stage, name, element, expected, actual } = self;
+        match stage {
+            Some(stage) => write!(f, "stage {stage} ({name}): element {element} is {actual}, and should be {expected}"),
+            None => write!(
+                f,
+                "every stage is right, but fused they are not: element {element} of {name} is {actual}, and should be {expected}"
+            ),
+        }
+    }
+}
+
+/// What a verification found.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Verification {
+    /// Stages that were compared.
+    pub stages: usize,
+    /// Elements that were compared.
+    pub elements: usize,
+    /// The first difference.
+    pub difference: Option<Difference>,
+}
+
+impl Verification {
+    /// Whether everything is as it should be.
+    pub fn is_right(&self) -> bool {
+        self.difference.is_none()
+    }
+}
+
+/// The part of u8 elements that may be one level off where stages are fused: they are computed through floats.
+const OFF_BY_ONE: f64 = 0.001;
+
+impl Plan {
+    /// Checks every stage against its plain Rust reference on what the stage before gave, and then the plan as a whole
+    /// against its stages. `inputs` says what is in the plan's buffers, where it is not what is there now. The buffers
+    /// themselves stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// The device fails, or a buffer that the plan reads is unreadable.
+    pub fn verify(&self, inputs: &[(&Buffer, &Data)]) -> Result<Verification, Error> {
+        let (inner, device) = (self.inner(), self.device());
+        let compiled = &inner.compiled;
+        let mut cells = Cells::copy(self, inputs)?;
+        let copies = cells.buffers.clone();
+        let mut found = Verification { stages: 0, elements: 0, difference: None };
+        let mut allowed = vec![Allowed::default(); compiled.spec.cells.len()];
+        for (stage, (what, kernel)) in compiled.spec.stages.iter().zip(&compiled.kernels).enumerate() {
+            match (what, kernel) {
+                (StageSpec::Run { inputs, output, params, .. }, Some(kernel)) => {
+                    let call = Call { kernel, inputs, output: *output, params };
+                    let (expected, actual) = cells.run(&device, &call)?;
+                    found.stages += 1;
+                    found.elements += expected.len();
+                    if let Some((element, expected, actual)) = differs(kernel.spec.tolerance, &expected, &actual) {
+                        let name = kernel.spec.name.clone();
+                        found.difference = Some(Difference { stage: Some(stage), name, element, expected, actual });
+                        return Ok(found);
+                    }
+                    let sum = inputs.iter().map(|input| allowed[*input]).fold(Allowed::default(), Allowed::and);
+                    allowed[*output] = sum.and(Allowed { stages: 1, floats: through_floats(kernel) });
+                }
+                (StageSpec::Copy { from, to }, _) => {
+                    cells.copy_stage(*from, *to)?;
+                    allowed[*to] = allowed[*from];
+                }
+                _ => {}
+            }
+        }
+        // The plan on copies of its own.
+        let pairs: Vec<(&Buffer, &Buffer)> = inner.buffers.iter().zip(&copies).collect();
+        self.rebind(&pairs)?.run()?;
+        let externals = compiled.spec.cells.iter().enumerate().filter(|(_, cell)| !cell.transient);
+        for ((cell, spec), (buffer, external)) in externals.zip(copies.iter().zip(&compiled.blueprint.externals)) {
+            if !external.written || buffer.is_empty() {
+                continue;
+            }
+            let (expected, actual) = (cells.data(cell)?, data_of(buffer)?);
+            found.elements += expected.len();
+            if let Some((element, expected, actual)) = allowed[cell].differs(&expected, &actual) {
+                let name = if spec.name.is_empty() { format!("buffer {cell}") } else { spec.name.clone() };
+                found.difference = Some(Difference { stage: None, name, element, expected, actual });
+                break;
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// A stage that runs a kernel.
+struct Call<'a> {
+    kernel: &'a Kernel,
+    inputs: &'a [usize],
+    output: usize,
+    params: &'a Params,
+}
+
+/// The buffers of a pipeline, as its stages leave them one by one.
+struct Cells {
+    /// Copies of the users' buffers, which the stages do not touch.
+    buffers: Vec<Buffer>,
+    /// What is in each buffer of the pipeline, on the host and on the device.
+    now: Vec<Option<(Data, Buffer)>>,
+    types: Vec<Option<TensorType>>,
+}
+
+impl Cells {
+    fn copy(plan: &Plan, inputs: &[(&Buffer, &Data)]) -> Result<Cells, Error> {
+        let (inner, device) = (plan.inner(), plan.device());
+        let compiled = &inner.compiled;
+        let registry = device.core().registry();
+        let checked = compiled.spec.check(|name| registry.get(name).map(|kernel| &kernel.spec));
+        let types = checked.map(|checked| checked.types).unwrap_or_default();
+        let (mut buffers, mut now) = (Vec::new(), Vec::new());
+        let mut own = inner.buffers.iter().zip(&compiled.blueprint.externals);
+        for cell in &compiled.spec.cells {
+            let Some((buffer, external)) = (!cell.transient).then(|| own.next()).flatten() else {
+                now.push(None);
+                continue;
+            };
+            let given = inputs.iter().find(|(of, _)| of.id() == buffer.id()).map(|(_, data)| (*data).clone());
+            let data = match given {
+                Some(data) => data,
+                None if external.read => data_of(buffer)?,
+                // Nobody looks at it before it is written.
+                None => Data::from_bytes(buffer.dtype(), &vec![0; buffer.size_bytes()]),
+            };
+            let copy = || Buffer::from_bytes(&device, &data.to_bytes(), buffer.dtype(), buffer.shape().clone());
+            buffers.push(copy()?);
+            now.push(Some((data.clone(), copy()?)));
+        }
+        Ok(Cells { buffers, now, types })
+    }
+
+    /// What is in a buffer of the pipeline.
+    fn data(&self, cell: usize) -> Result<Data, Error> {
+        self.now[cell].as_ref().map(|(data, _)| data.clone()).ok_or_else(missing)
+    }
+
+    /// Runs a stage on the device and its reference on the host.
+    fn run(&mut self, device: &Device, call: &Call) -> Result<(Data, Data), Error> {
+        let ty = self.types.get(call.output).cloned().flatten().ok_or_else(missing)?;
+        let output = Buffer::zeros(device, ty.dtype, ty.shape.clone())?;
+        let (mut data, mut buffers) = (Vec::new(), Vec::new());
+        for input in call.inputs {
+            let (own, buffer) = self.now[*input].as_ref().ok_or_else(missing)?;
+            data.push(own.clone());
+            buffers.push(buffer.clone());
+        }
+        let inputs: Vec<&Buffer> = buffers.iter().collect();
+        device.run(&call.kernel.spec.name, &inputs, &output, call.params)?;
+        let types: Vec<TensorType> = buffers.iter().map(|buffer| buffer.ty().clone()).collect();
+        let signature = dala_spec::validate(&call.kernel.spec, &types, &ty, call.params)
+            .map_err(|mut problems| Error::Spec(problems.swap_remove(0)))?;
+        let expected = reference(call.kernel, &signature, &data)?;
+        let actual = data_of(&output)?;
+        self.now[call.output] = Some((actual.clone(), output));
+        Ok((expected, actual))
+    }
+
+    fn copy_stage(&mut self, from: usize, to: usize) -> Result<(), Error> {
+        let (data, buffer) = self.now[from].clone().ok_or_else(missing)?;
+        let ty = self.types.get(to).cloned().flatten().ok_or_else(missing)?;
+        let bytes = data.to_bytes();
+        let copy = Buffer::from_bytes(&buffer.device(), &bytes, ty.dtype, ty.shape)?;
+        let data = Data::from_bytes(ty.dtype, &bytes);
+        self.now[to] = Some((data, copy));
+        Ok(())
+    }
+}
+
+fn missing() -> Error {
+    crate::EngineError::internal("a stage's buffer is missing").into()
+}
+
+fn data_of(buffer: &Buffer) -> Result<Data, Error> {
+    buffer.read_data()
+}
+
+/// What a call gives, computed on the host: by the kernel's reference, or for kernels of the user's by interpreting the
+/// expression.
+fn reference(kernel: &Kernel, signature: &Signature, inputs: &[Data]) -> Result<Data, Error> {
+    if let Some(reference) = kernel.reference {
+        return Ok(reference(&Reference { inputs, signature }));
+    }
+    let program = kernel.program(signature)?.ok_or_else(missing)?;
+    let values = program.param_values(&kernel.spec.name, signature)?;
+    let mut outputs = interpret(&program, inputs, &values, &signature.output.shape);
+    outputs.pop().ok_or_else(missing)
+}
+
+/// Whether a kernel computes pixels through floats.
+fn through_floats(kernel: &Kernel) -> bool {
+    !matches!(kernel.spec.class, dala_spec::Class::View)
+}
+
+/// The first element that is not close enough.
+fn differs(tolerance: Tolerance, expected: &Data, actual: &Data) -> Option<(usize, f64, f64)> {
+    let dtype = expected.dtype();
+    let off = |(expected, actual): (Scalar, Scalar)| match dtype {
+        // A float that is about to be rounded may be on either side.
+        DType::U8 => (expected.as_f64() - actual.as_f64()).abs() > 1.0,
+        DType::S64 => expected.as_i64() != actual.as_i64(),
+        _ => !tolerance.accepts(dtype, expected.as_f64(), actual.as_f64()),
+    };
+    let pairs = expected.iter().zip(actual.iter());
+    pairs.enumerate().find(|(_, pair)| off(*pair)).map(|(index, (e, a))| (index, e.as_f64(), a.as_f64()))
+}
+
+/// How far a fused result may be from that of its stages, one by one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Allowed {
+    stages: u32,
+    floats: bool,
+}
+
+impl Allowed {
+    fn and(self, other: Allowed) -> Allowed {
+        Allowed { stages: self.stages + other.stages, floats: self.floats | other.floats }
+    }
+
+    fn differs(self, expected: &Data, actual: &Data) -> Option<(usize, f64, f64)> {
+        let each = 256.0 * f64::from(self.stages.max(1));
+        let tolerance = Tolerance::Close { epsilons: each, absolute_epsilons: each };
+        let first = differs(tolerance, expected, actual);
+        if expected.dtype() != DType::U8 || first.is_some() {
+            return first;
+        }
+        let off = |(_, (expected, actual)): &(usize, (Scalar, Scalar))| expected != actual;
+        let mut different = expected.iter().zip(actual.iter()).enumerate().filter(off);
+        let first = different.next()?;
+        let count = 1 + different.count();
+        let few = (expected.len() as f64 * OFF_BY_ONE).max(1.0);
+        (count as f64 > few).then(|| (first.0, first.1.0.as_f64(), first.1.1.as_f64()))
+    }
+}

@@ -1,0 +1,123 @@
+//! From stages to a plan: every stage is checked, lowered and planned together with the others.
+
+use dala_spec::plan::{Call, Cell, Graph, plan};
+use dala_spec::{
+    Blueprint, Data, DeviceFacts, Lowering, PipelineSpec, Rules, Signature, SpecError, StageProblem, StageSpec, Task,
+    Unsupported,
+};
+
+use crate::launch::{self, CAPACITY_STEP};
+use crate::{Kernel, Registry, Work};
+
+/// Plans a pipeline for a device. Without `fuse`, every stage is launched by itself.
+///
+/// # Errors
+///
+/// Everything that is wrong with it, never an empty list.
+pub fn compile(
+    pipeline: &PipelineSpec,
+    registry: &Registry,
+    facts: &DeviceFacts,
+    fuse: bool,
+) -> Result<Blueprint, Vec<StageProblem>> {
+    let checked = pipeline.check(|name| registry.get(name).map(|kernel| &kernel.spec))?;
+    let mut problems = Vec::new();
+    let mut calls = Vec::with_capacity(pipeline.stages.len());
+    let mut labels = Vec::with_capacity(pipeline.stages.len());
+    for (stage, (what, signature)) in pipeline.stages.iter().zip(&checked.signatures).enumerate() {
+        labels.push(what.label().to_owned());
+        calls.push(match (what, signature) {
+            (StageSpec::Run { kernel, inputs, output, .. }, Some(signature)) => {
+                let lowered = registry.get(kernel).and_then(|kernel| lower(kernel, signature, facts));
+                match lowered {
+                    Ok(Some(lowering)) => Call::Run { lowering, inputs: inputs.clone(), output: *output },
+                    Ok(None) => Call::Empty { output: *output },
+                    Err(error) => {
+                        problems.push(StageProblem { stage, error });
+                        Call::Nothing
+                    }
+                }
+            }
+            // What is copied to itself is there.
+            (StageSpec::Copy { from, to }, _) if from == to => Call::Nothing,
+            (StageSpec::Copy { from, to }, _) => {
+                match checked.types[*from].as_ref().is_none_or(|ty| ty.shape.is_empty()) {
+                    true => Call::Empty { output: *to },
+                    false => Call::Copy { from: *from, to: *to },
+                }
+            }
+            _ => Call::Barrier,
+        });
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let cell = |(cell, ty): (&dala_spec::CellSpec, Option<dala_spec::TensorType>)| Cell {
+        // No stage uses a buffer whose type nobody knows.
+        ty: ty.unwrap_or_else(|| dala_spec::TensorType::new(dala_spec::DType::U8, [0])),
+        name: cell.name.clone(),
+        transient: cell.transient,
+    };
+    let cells: Vec<Cell> = pipeline.cells.iter().zip(checked.types).map(cell).collect();
+    let rules = Rules { facts, launches: &|task| launch::launches(task, facts) && in_reach(task), fuse };
+    Ok(plan(Graph::build(&cells, calls, labels), &rules))
+}
+
+/// The launches of a call on a device, with its params settled; none where there is nothing to do.
+fn lower(kernel: &Kernel, signature: &Signature, facts: &DeviceFacts) -> Result<Option<Lowering>, SpecError> {
+    if signature.output.shape.is_empty() {
+        if let Work::Pointwise(_) = kernel.work {
+            // What it cannot compute is an error whatever the size.
+            supported(kernel, signature, facts)?;
+        }
+        return Ok(None);
+    }
+    let lowering = supported(kernel, signature, facts)?;
+    Ok(Some(lowering.bound(&kernel.spec.name, signature)?))
+}
+
+/// The launches that a call comes down to, if the device can run them.
+///
+/// # Errors
+///
+/// The expression does not fit the call's types, or the device lacks something.
+pub fn supported(kernel: &Kernel, signature: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
+    let lowering = kernel.lower(signature, facts)?;
+    let refuse = |reason| SpecError::Unsupported {
+        kernel: kernel.spec.name.clone(),
+        device: format!("the {} device", facts.name),
+        reason,
+    };
+    lowering.support(facts).map_err(refuse)?;
+    let types = signature.inputs.iter().chain([&signature.output]).chain(&lowering.transients);
+    let lens = types.map(|ty| ty.shape.len()).chain(lowering.constants.iter().map(Data::len));
+    let longest = lens.max().unwrap_or(0);
+    let elements = lowering.steps.iter().map(|step| longest_indexed(&step.task, longest)).max().unwrap_or(0);
+    match elements > LARGEST_INDEX {
+        true => Err(refuse(Unsupported::Length { elements, max: LARGEST_INDEX })),
+        false => Ok(lowering),
+    }
+}
+
+/// Positions are 32 bits wide, except where whole buffers are walked through once.
+const LARGEST_INDEX: usize = i32::MAX as usize - CAPACITY_STEP;
+
+/// The most elements among which a task looks for one, where its call has buffers of `longest`.
+fn longest_indexed(task: &Task, longest: usize) -> usize {
+    match task {
+        Task::Map(map) if !map.program.uses_position() && !map.program.reads_neighbours() => 0,
+        // Views of large elements count words.
+        Task::Map(map) => map.lens.iter().copied().chain([map.shape.len(), longest]).max().unwrap_or(0),
+        Task::Move(moved) => moved.sizes.0.max(moved.sizes.1).max(longest),
+        _ => longest,
+    }
+}
+
+/// Whether a fused task indexes no further than it can.
+fn in_reach(task: &Task) -> bool {
+    match task {
+        Task::Map(map) => longest_indexed(task, map.shape.len()) <= LARGEST_INDEX,
+        // The calls it was made of were checked.
+        _ => true,
+    }
+}

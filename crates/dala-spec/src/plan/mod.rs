@@ -1,0 +1,50 @@
+//! What a pipeline compiles to, as plain data: a graph of launches over values, fused, and laid out in memory.
+//!
+//! ```text
+//! Calls --Graph::build--> Graph --elide, fuse--> Graph --Blueprint::lay_out--> Blueprint
+//!          one node per      values read and          memory: every value has a place
+//!          step of a call    written, never twice
+//! ```
+//!
+//! A value is what a buffer holds between two writes, so a node reads and writes values, never buffers: nothing is in the
+//! way of fusing two nodes but what they compute. Only where a value must end up in a user's buffer, or comes from one,
+//! does memory matter before the layout.
+
+mod elide;
+mod explain;
+mod fuse;
+mod graph;
+mod layout;
+mod svg;
+#[cfg(test)]
+mod tests;
+
+pub use explain::format_bytes;
+pub use fuse::Verdict;
+pub use graph::{Call, Cell, Graph, Node, NodeId, Origin, Value, ValueId};
+pub use layout::{Blueprint, BlueprintStep, External};
+
+use crate::{DeviceFacts, Task};
+
+/// What planning needs to know of a device, and of those that launch tasks on it.
+pub struct Rules<'a> {
+    /// What the device is like.
+    pub facts: &'a DeviceFacts,
+    /// Whether the launcher of a task can run it on the device.
+    pub launches: &'a dyn Fn(&Task) -> bool,
+    /// Whether stages are fused and copies left out; otherwise every stage is launched by itself.
+    pub fuse: bool,
+}
+
+/// Plans calls over these buffers: see the [module](self).
+pub fn plan(graph: Graph, rules: &Rules) -> Blueprint {
+    let mut graph = graph;
+    graph.drop_dead();
+    if rules.fuse {
+        graph.elide_copies();
+        graph.fuse(rules);
+        graph.drop_dead();
+    }
+    graph.separate_in_place();
+    Blueprint::lay_out(graph)
+}

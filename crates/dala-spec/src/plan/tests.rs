@@ -1,0 +1,447 @@
+//! Random graphs of programs: what a plan computes, on the host, is what its stages compute one by one.
+
+use super::*;
+use crate::expr::interpret;
+use crate::work::{Argument, Finish, Fold, FoldOp, Fragment, Map, Phase};
+use crate::{
+    DType, Data, Expr, Lowering, Place, Program, ResolvedParams, Scalar, Scope, Shape, Signature, Support, TensorType,
+};
+
+/// A small deterministic random number generator.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) % bound as u64) as usize
+    }
+
+    fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())].clone()
+    }
+}
+
+pub(super) fn facts(max_bindings: usize) -> DeviceFacts {
+    DeviceFacts {
+        name: "test".to_owned(),
+        f64: true,
+        s64: true,
+        u8: Support::Native,
+        f64_functions: true,
+        reorders_floats: false,
+        max_bindings,
+        cpu: true,
+        units_per_cube: 2,
+        vectors_per_unit: 8,
+    }
+}
+
+/// One launch of an expression.
+pub(super) fn call(text: &str, inputs: &[&TensorType], output: &TensorType) -> Lowering {
+    let names = &["x", "y"][..inputs.len()];
+    let expr = Expr::parse(text, &Scope::new(names.to_vec(), [""; 0])).unwrap();
+    let signature = Signature {
+        inputs: inputs.iter().map(|ty| (*ty).clone()).collect(),
+        output: output.clone(),
+        params: ResolvedParams::default(),
+    };
+    let program = Program::build(&expr, names, &signature).unwrap();
+    let mut lowering = Lowering::new();
+    let lens = inputs.iter().map(|ty| ty.shape.len()).collect();
+    let reads: Vec<Place> = (0..inputs.len()).map(Place::Input).collect();
+    lowering.step(Task::Map(Map { program, shape: output.shape.clone(), lens }), reads, Place::Output);
+    lowering
+}
+
+/// The sums of both halves, as one launch.
+fn row_sums(ty: &TensorType) -> Lowering {
+    let (rows, length) = (2, ty.shape.len() / 2);
+    let params = ResolvedParams::default();
+    let load = Expr::input("x").cast(DType::F32);
+    let of = Fragment::build(&load, &[Argument::own("x", 0, ty.dtype)], DType::F32, &params).unwrap();
+    let result = [Argument::value("r", 0, DType::F32)];
+    let finish = Fragment::build(&Expr::input("r"), &result, DType::F32, &params).unwrap();
+    let phases = vec![Phase { how: FoldOp::Sum, of }];
+    let fold = Fold { outer: rows, length, inner: 1, piece: length, phases, finish: Finish::Once(finish) };
+    let mut lowering = Lowering::new();
+    lowering.step(Task::Fold(fold), [Place::Input(0)], Place::Output);
+    lowering
+}
+
+/// The value of a fragment at an element, given what the kernel around it computed.
+fn fragment_at(fragment: &Fragment, reads: &[Data], element: usize, values: &[Scalar]) -> Scalar {
+    use crate::work::Source;
+    let inputs: Vec<Data> = fragment
+        .sources
+        .iter()
+        .zip(fragment.program.inputs())
+        .map(|(source, input)| {
+            let value = match source {
+                Source::Value(number) => values[*number],
+                Source::Own(read) | Source::Column(read) => {
+                    reads[*read].get(if input.broadcast { 0 } else { element }).unwrap()
+                }
+            };
+            Data::collect(input.dtype, [value])
+        })
+        .collect();
+    let params: Vec<Scalar> = fixed(&fragment.program);
+    let out = interpret(&fragment.program, &inputs, &params, &Shape::from([1]));
+    out[0].get(0).unwrap()
+}
+
+fn fixed(program: &Program) -> Vec<Scalar> {
+    let value = |slot: &crate::expr::ParamSlot| match &slot.source {
+        crate::expr::ParamSource::Fixed(value) => *value,
+        crate::expr::ParamSource::Named(name) => panic!("{name} is not settled"),
+    };
+    program.params().iter().map(value).collect()
+}
+
+/// Runs a task on the host.
+fn run(task: &Task, reads: &[Vec<u8>]) -> Vec<Data> {
+    match task {
+        Task::Map(map) => {
+            let load = |(bytes, (input, len)): (&Vec<u8>, (&crate::expr::InputSlot, &usize))| {
+                Data::from_bytes(input.dtype, &bytes[..len * input.dtype.size()])
+            };
+            let slots = map.program.inputs().iter().zip(&map.lens);
+            let inputs: Vec<Data> = reads.iter().zip(slots).map(load).collect();
+            interpret(&map.program, &inputs, &fixed(&map.program), &map.shape)
+        }
+        Task::Fold(fold) => {
+            let dtype = |read: usize| {
+                let fragments = [&fold.phases[0].of, finish_of(fold)];
+                let uses = fragments.iter().flat_map(|fragment| fragment.sources.iter().zip(fragment.program.inputs()));
+                uses.clone()
+                    .find(|(source, _)| matches!(source, crate::work::Source::Own(own) if *own == read))
+                    .map(|(_, input)| input.dtype)
+                    .unwrap()
+            };
+            let reads: Vec<Data> =
+                reads.iter().enumerate().map(|(read, bytes)| Data::from_bytes(dtype(read), bytes)).collect();
+            let line = |row: usize| {
+                let sum = (0..fold.length).fold(0.0f32, |sum, at| {
+                    sum + fragment_at(&fold.phases[0].of, &reads, row * fold.length + at, &[]).as_f64() as f32
+                });
+                fragment_at(finish_of(fold), &reads, row, &[Scalar::F32(sum)])
+            };
+            let dtype = finish_of(fold).program.outputs()[0];
+            vec![Data::collect(dtype, (0..fold.outer).map(line).collect::<Vec<_>>())]
+        }
+        other => panic!("{other:?} is not run here"),
+    }
+}
+
+fn finish_of(fold: &Fold) -> &Fragment {
+    let (Finish::Each(finish) | Finish::Once(finish)) = &fold.finish;
+    finish
+}
+
+/// Runs a plan on host memory: users' buffers, scratch memory and all.
+fn execute(blueprint: &Blueprint, externals: &mut [Vec<u8>]) {
+    // Rubbish, as real memory holds it.
+    let mut scratch: Vec<Vec<u8>> = blueprint.scratch.iter().map(|bytes| vec![0xA5; *bytes]).collect();
+    for step in &blueprint.steps {
+        let reads: Vec<Vec<u8>> = step
+            .reads
+            .iter()
+            .map(|place| match *place {
+                Place::Input(number) => externals[number].clone(),
+                Place::Transient(number) => scratch[number].clone(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        // Elements are read and written one by one: what is written must not be read any more.
+        for (slot, read) in step.reads.iter().enumerate() {
+            if step.writes.contains(read) {
+                let Task::Map(map) = &step.task else { panic!("a fold in place") };
+                assert!(!map.program.inputs()[slot].broadcast && !map.program.reads_neighbours(), "in place: {step:?}");
+            }
+        }
+        for (data, place) in run(&step.task, &reads).into_iter().zip(&step.writes) {
+            let bytes = data.to_bytes();
+            match *place {
+                Place::Input(number) => externals[number][..bytes.len()].copy_from_slice(&bytes),
+                Place::Transient(number) => scratch[number][..bytes.len()].copy_from_slice(&bytes),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+/// Runs calls one by one, every buffer in memory of its own.
+fn one_by_one(calls: &[Call], cells: &[Cell], memory: &mut [Vec<u8>]) {
+    for call in calls {
+        match call {
+            Call::Run { lowering, inputs, output } => {
+                let reads: Vec<Vec<u8>> = inputs.iter().map(|input| memory[*input].clone()).collect();
+                memory[*output] = run(&lowering.steps[0].task, &reads)[0].to_bytes();
+            }
+            Call::Copy { from, to } => memory[*to] = memory[*from].clone(),
+            _ => {}
+        }
+    }
+    assert!(cells.len() == memory.len());
+}
+
+const RGBA: [usize; 3] = [2, 4, 4];
+const FLAT: [usize; 1] = [32];
+const GRAY: [usize; 2] = [2, 4];
+
+/// Calls over cells of a few types, some of which lie in the way of others.
+fn random_calls(random: &mut Random) -> (Vec<Cell>, Vec<Call>) {
+    let types = [
+        TensorType::new(DType::U8, RGBA),
+        TensorType::new(DType::F32, RGBA),
+        TensorType::new(DType::F32, FLAT),
+        TensorType::new(DType::S32, FLAT),
+        TensorType::new(DType::U8, GRAY),
+        TensorType::new(DType::F32, [2]),
+    ];
+    let cells: Vec<Cell> = (0..12)
+        .map(|number| Cell {
+            ty: types[number % types.len()].clone(),
+            name: format!("c{number}"),
+            transient: random.below(3) > 0,
+        })
+        .collect();
+    let mut written: Vec<bool> = cells.iter().map(|cell| !cell.transient).collect();
+    let mut calls = Vec::new();
+    for _ in 0..1 + random.below(24) {
+        let ready: Vec<usize> = (0..cells.len()).filter(|cell| written[*cell]).collect();
+        if ready.is_empty() {
+            break;
+        }
+        let from = random.pick(&ready);
+        let (source, to) = (&cells[from].ty, random.below(cells.len()));
+        let target = &cells[to].ty;
+        let call = match (source.shape.len() == target.shape.len(), random.below(12)) {
+            (_, 0) => Call::Barrier,
+            (true, 1 | 2) if source.dtype.size() == target.dtype.size() => Call::Copy { from, to },
+            (true, _) => {
+                let alike: Vec<usize> = ready.iter().copied().filter(|other| cells[*other].ty == *source).collect();
+                let other = random.pick(&alike);
+                let one = [
+                    "x * 0.5",
+                    "x + 1",
+                    "255 - x",
+                    "abs(x) * 1.5",
+                    "x * x",
+                    "f32(index) + x * 0.25",
+                    "clamp(x, 1, 9)",
+                    "x + f32(coord(0))",
+                ];
+                match random.below(3) {
+                    0 => {
+                        let text = random.pick(&["x + y", "x - y * 0.5", "max(x, y)"]);
+                        let lowering = self::call(text, &[source, &cells[other].ty], target);
+                        Call::Run { lowering, inputs: vec![from, other], output: to }
+                    }
+                    1 if source.shape.rank() == 3 && target.shape.rank() == 3 => {
+                        let text = random.pick(&["select(channel == 3, x, 200 - x)", "x.r + x * 0.5", "x.g - x.b"]);
+                        Call::Run { lowering: self::call(text, &[source], target), inputs: vec![from], output: to }
+                    }
+                    2 if source.shape == target.shape && random.below(3) == 0 => {
+                        let text = "gather(y, s32(index / 2)) + x";
+                        let lowering = self::call(text, &[source, &cells[other].ty], target);
+                        Call::Run { lowering, inputs: vec![from, other], output: to }
+                    }
+                    _ => Call::Run {
+                        lowering: self::call(random.pick(&one), &[source], target),
+                        inputs: vec![from],
+                        output: to,
+                    },
+                }
+            }
+            (false, _) if source.shape == Shape::from(RGBA) && target.shape == Shape::from(GRAY) => {
+                let text = random.pick(&["x.r * 0.5 + x.g * 0.25 + x.b * 0.25", "x.a"]);
+                Call::Run { lowering: self::call(text, &[source], target), inputs: vec![from], output: to }
+            }
+            (false, _) if target.shape.len() == 2 => {
+                Call::Run { lowering: row_sums(source), inputs: vec![from], output: to }
+            }
+            _ => continue,
+        };
+        if let Call::Run { output, .. } | Call::Copy { to: output, .. } = &call {
+            if matches!(call, Call::Copy { from, to } if from == to) {
+                continue;
+            }
+            written[*output] = true;
+        }
+        calls.push(call);
+    }
+    (cells, calls)
+}
+
+fn listed(calls: &[Call]) -> String {
+    let line = |call: &Call| match call {
+        Call::Run { lowering, inputs, output } => {
+            let code = lowering.steps[0].task.programs().iter().map(|program| program.to_string()).collect::<Vec<_>>();
+            format!("{inputs:?} -> {output}\n{}\n", code.join("--\n"))
+        }
+        Call::Copy { from, to } => format!("copy {from} -> {to}\n"),
+        other => format!("{other:?}\n"),
+    };
+    calls.iter().map(line).collect()
+}
+
+fn listed_plan(blueprint: &Blueprint) -> String {
+    let line = |step: &BlueprintStep| {
+        let code = step.task.programs().iter().map(|program| program.to_string()).collect::<Vec<_>>();
+        format!("{:?}: {:?} -> {:?}\n{}\n", step.stages, step.reads, step.writes, code.join("--\n"))
+    };
+    format!("PLAN\n{}{}", blueprint.steps.iter().map(line).collect::<String>(), blueprint.explain())
+}
+
+#[test]
+fn plans_compute_what_their_stages_do() {
+    let (mut stages, mut launches) = (0, 0);
+    for seed in 0..6000 {
+        let mut random = Random(seed);
+        let (cells, calls) = random_calls(&mut random);
+        let bytes = |cell: &Cell| -> Vec<u8> {
+            let value = |index: usize| Scalar::from_i64(cell.ty.dtype, ((index * 37 + 11) % 90) as i64);
+            Data::collect(cell.ty.dtype, (0..cell.ty.shape.len()).map(value).collect::<Vec<_>>()).to_bytes()
+        };
+        let mut memory: Vec<Vec<u8>> = cells.iter().map(bytes).collect();
+        let mut externals: Vec<Vec<u8>> = cells.iter().filter(|cell| !cell.transient).map(bytes).collect();
+        one_by_one(&calls, &cells, &mut memory);
+        let facts = facts(random.pick(&[4, 8, 64]));
+        let labels = calls.iter().map(|_| "call".to_owned()).collect();
+        let fuse = random.below(4) > 0;
+        let rules = Rules { facts: &facts, launches: &|_| true, fuse };
+        let blueprint = plan(Graph::build(&cells, calls.clone(), labels), &rules);
+        execute(&blueprint, &mut externals);
+        stages += calls.len();
+        launches += blueprint.steps.len();
+        for step in &blueprint.steps {
+            assert!(step.reads.len() + step.writes.len() <= facts.max_bindings, "seed {seed}");
+        }
+        let expected = memory.iter().zip(&cells).filter(|(_, cell)| !cell.transient).map(|(bytes, _)| bytes);
+        for (number, (expected, actual)) in expected.zip(&externals).enumerate() {
+            assert!(
+                expected == actual,
+                "seed {seed}, buffer {number}, fuse {fuse}\n{}{}",
+                listed(&calls),
+                listed_plan(&blueprint)
+            );
+        }
+    }
+    assert!(launches * 2 < stages, "{launches} launches of {stages} stages: little was fused");
+}
+
+fn cell(name: &str, transient: bool) -> Cell {
+    Cell { ty: TensorType::new(DType::F32, [1024]), name: name.to_owned(), transient }
+}
+
+fn planned(cells: &[Cell], stages: &[(&str, &[usize], usize)], max_bindings: usize) -> Blueprint {
+    let facts = facts(max_bindings);
+    let calls = stages.iter().map(|(text, inputs, output)| match *text {
+        "barrier" => Call::Barrier,
+        "copy" => Call::Copy { from: inputs[0], to: *output },
+        text => {
+            let types: Vec<&TensorType> = inputs.iter().map(|input| &cells[*input].ty).collect();
+            let lowering = call(text, &types, &cells[*output].ty);
+            Call::Run { lowering, inputs: inputs.to_vec(), output: *output }
+        }
+    });
+    let labels = stages.iter().map(|(text, ..)| (*text).to_owned()).collect();
+    let rules = Rules { facts: &facts, launches: &|_| true, fuse: true };
+    plan(Graph::build(cells, calls.collect(), labels), &rules)
+}
+
+#[test]
+fn chains_are_one_launch_and_need_no_memory() {
+    let cells = [cell("x", false), cell("a", true), cell("b", true), cell("y", false)];
+    let plan = planned(&cells, &[("x + 1", &[0], 1), ("x * 2", &[1], 2), ("x - 3", &[2], 3)], 16);
+    assert_eq!((plan.steps.len(), plan.peak_bytes()), (1, 0));
+    assert_eq!(plan.bytes_moved(), 2 * 4096);
+}
+
+#[test]
+fn barriers_stop_fusion() {
+    let cells = [cell("x", false), cell("a", true), cell("y", false)];
+    let plan = planned(&cells, &[("x + 1", &[0], 1), ("barrier", &[], 0), ("x * 2", &[1], 2)], 16);
+    assert_eq!((plan.steps.len(), plan.peak_bytes()), (2, 4096));
+    assert!(plan.verdicts.contains(&Verdict::Apart { from: 0, to: 2, why: "a barrier lies between them" }));
+}
+
+#[test]
+fn users_buffers_are_written_whatever_is_fused() {
+    let cells = [cell("x", false), cell("kept", false), cell("y", false)];
+    let plan = planned(&cells, &[("x + 1", &[0], 1), ("x * 2", &[1], 2)], 16);
+    assert_eq!(plan.steps.len(), 1);
+    assert_eq!(plan.steps[0].writes.len(), 2, "one pass writes both");
+}
+
+#[test]
+fn nobody_reads_what_was_overwritten() {
+    // y = f(x); x = g(x); z = h(y): y's only reader comes after x has changed.
+    let cells = [cell("x", false), cell("y", true), cell("z", false)];
+    let plan = planned(&cells, &[("x + 1", &[0], 1), ("barrier", &[], 0), ("x * 2", &[0], 0), ("x - 3", &[1], 2)], 16);
+    assert!(plan.steps.len() >= 2);
+}
+
+#[test]
+fn binding_limits_are_kept() {
+    let cells: Vec<Cell> =
+        (0..6).map(|number| cell(&format!("x{number}"), false)).chain((0..5).map(|_| cell("t", true))).collect();
+    let stages: [(&str, &[usize], usize); 5] = [
+        ("x + y", &[0, 1], 6),
+        ("x + y", &[6, 2], 7),
+        ("x + y", &[7, 3], 8),
+        ("x + y", &[8, 4], 9),
+        ("x * 2", &[9], 5),
+    ];
+    assert_eq!(planned(&cells, &stages, 64).steps.len(), 1);
+    let plan = planned(&cells, &stages, 4);
+    assert!(plan.steps.len() > 1);
+    assert!(plan.steps.iter().all(|step| step.reads.len() + step.writes.len() <= 4));
+}
+
+#[test]
+fn copies_that_nobody_can_tell_are_not_made() {
+    let cells = [cell("x", false), cell("a", true), cell("b", true), cell("y", false)];
+    let plan = planned(&cells, &[("copy", &[0], 1), ("gather(x, 1023 - index)", &[1], 2), ("copy", &[2], 3)], 16);
+    assert_eq!((plan.steps.len(), plan.peak_bytes()), (1, 0));
+    // A copy of what is overwritten later is made.
+    let cells = [cell("x", false), cell("a", true), cell("y", false)];
+    let stages: [(&str, &[usize], usize); 4] = [
+        ("copy", &[0], 1),
+        ("gather(x, 1023 - index) * 2", &[0], 0),
+        ("barrier", &[], 0),
+        ("gather(x, 1023 - index)", &[1], 2),
+    ];
+    let plan = planned(&cells, &stages, 16);
+    assert!(plan.steps.len() >= 3, "{}", plan.explain());
+}
+
+#[test]
+fn transients_share_memory_one_after_the_other() {
+    let gather = "gather(x, 1023 - index)";
+    let cells: Vec<Cell> = (0..7).map(|number| cell("t", number != 0 && number != 6)).collect();
+    let stages: Vec<(&str, &[usize], usize)> = vec![
+        (gather, &[0], 1),
+        (gather, &[1], 2),
+        (gather, &[2], 3),
+        (gather, &[3], 4),
+        (gather, &[4], 5),
+        (gather, &[5], 6),
+    ];
+    let plan = planned(&cells, &stages, 16);
+    assert_eq!(plan.steps.len(), 6);
+    assert_eq!((plan.scratch.len(), plan.peak_bytes(), plan.scratch_unshared), (2, 2 * 4096, 5 * 4096));
+}
+
+#[test]
+fn what_nobody_needs_is_not_done() {
+    let cells = [cell("x", false), cell("a", true), cell("y", false)];
+    let plan = planned(&cells, &[("x + 1", &[0], 1), ("x * 2", &[0], 2)], 16);
+    assert_eq!(plan.steps.len(), 1);
+    assert_eq!(plan.verdicts[0], Verdict::Dropped { stage: 0 });
+}
