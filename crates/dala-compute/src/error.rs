@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dala_schedule::{CommandId, Lane};
-use dala_spec::{DType, SpecError};
+use dala_spec::{DType, SpecError, StageProblem};
 
 use crate::{BufferId, EngineError};
 
@@ -228,6 +228,14 @@ fn problems_text(problems: &[Error]) -> String {
             let lines: Vec<String> = problems.iter().map(|problem| format!("\n  {problem}")).collect();
             format!("the pipeline has {} problems:{}", problems.len(), lines.concat())
         }
+    }
+}
+
+impl From<Vec<StageProblem>> for Error {
+    fn from(problems: Vec<StageProblem>) -> Error {
+        let problem =
+            |problem: StageProblem| Error::InStage { stage: problem.stage, cause: Box::new(problem.error.into()) };
+        Error::Pipeline { problems: problems.into_iter().map(problem).collect() }
     }
 }
 

@@ -118,13 +118,7 @@ impl Device {
         let core = self.core();
         let cells = Cells::of(core, pipeline)?;
         let registry = core.registry();
-        let problems = |problems: Vec<dala_spec::StageProblem>| Error::Pipeline {
-            problems: problems
-                .into_iter()
-                .map(|problem| Error::InStage { stage: problem.stage, cause: Box::new(problem.error.into()) })
-                .collect(),
-        };
-        let blueprint = dala_kernels::compile(&cells.spec, &registry, core.facts(), options.fuse).map_err(problems)?;
+        let blueprint = dala_kernels::compile(&cells.spec, &registry, core.facts(), options.fuse).map_err(Error::from)?;
         let kernel = |stage: &StageSpec| match stage {
             StageSpec::Run { kernel, .. } => registry.get(kernel).ok().cloned(),
             _ => None,
@@ -219,7 +213,7 @@ impl Finder<'_> {
 
     fn transient(&self, transient: &Transient) -> CellSpec {
         let (dtype, shape) = transient.given();
-        let number = self.cells.iter().filter(|cell| cell.transient).count();
+        let number = self.cells.len() - self.buffers.len();
         let name = transient.name().map_or_else(|| format!("t{number}"), str::to_owned);
         CellSpec { dtype, shape, ..CellSpec::transient(name) }
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use dala_kernels::Kernel;
@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use crate::buffer::Slot;
 use crate::device::Core;
-use crate::engine::{EngineError, Launch, Memory, Recording};
+use crate::engine::{EngineError, Kept, Launch, Memory, Recording};
 use crate::job::{Job, Prepared};
 use crate::plan::{Constants, Cost, ceiling};
 use crate::pool::{Allocation, Pool};
@@ -426,7 +426,8 @@ impl Inner {
             let outputs = planned.writes.iter().map(of).collect::<Result<SmallVec<[Memory; 2]>, EngineError>>()?;
             let aliases = outputs.iter().map(|output| reads.iter().position(|read| read.is(output))).collect();
             let (task, geometry, params) = (step.task.clone(), step.geometry, planned.params.clone());
-            Ok(Launch { task, geometry, reads, outputs, aliases, params })
+            let kept = Kept::Repeated(OnceLock::new());
+            Ok(Launch { task, geometry, reads, outputs, aliases, params, kept })
         };
         let launches =
             self.compiled.steps.iter().zip(&blueprint.steps).map(launch).collect::<Result<_, EngineError>>()?;

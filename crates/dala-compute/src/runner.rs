@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use crate::Error;
 use crate::command::outcome;
-use crate::engine::{EngineError, Launch, Memory, Synchronisation};
+use crate::engine::{EngineError, Kept, Launch, Memory, Synchronisation};
 use crate::job::{Job, Planned, Prepared};
 use crate::plan::CallPlan;
 use crate::pool::{Allocation, Pool};
@@ -296,6 +296,7 @@ impl Batch {
                 outputs,
                 aliases,
                 params: params.get(index).cloned().unwrap_or_default(),
+                kept: Kept::Nothing,
             });
             self.owners.push(at);
         }

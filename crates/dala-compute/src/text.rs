@@ -1,6 +1,6 @@
 //! Pipelines that were written as text, on buffers of a device.
 
-use dala_spec::{CellSpec, PipelineText, StageProblem, StageSpec, TensorType, nearest};
+use dala_spec::{CellSpec, PipelineText, StageSpec, TensorType, nearest};
 
 use crate::{Buffer, Device, EngineError, Error, Operand, Pipeline, Stage, Transient};
 
@@ -45,7 +45,7 @@ impl Device {
         let spec = text.spec(&types);
         let types = {
             let registry = self.core().registry();
-            spec.check(|name| registry.get(name).map(|kernel| &kernel.spec)).map_err(problems)?.types
+            spec.check(|name| registry.get(name).map(|kernel| &kernel.spec)).map_err(Error::from)?.types
         };
         let mut pipeline = Pipeline::new();
         let mut operands = Vec::with_capacity(spec.cells.len());
@@ -82,14 +82,6 @@ impl Device {
         let results = results.iter().map(result).collect::<Result<_, _>>()?;
         Ok((pipeline, results))
     }
-}
-
-fn problems(problems: Vec<StageProblem>) -> Error {
-    let in_stage = |problem: StageProblem| {
-        let cause = Box::new(Error::from(problem.error));
-        Error::InStage { stage: problem.stage, cause }
-    };
-    Error::Pipeline { problems: problems.into_iter().map(in_stage).collect() }
 }
 
 /// A file may be written for pictures of one size.

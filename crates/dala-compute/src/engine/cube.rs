@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 use super::error::{caught, guarded};
 use super::heap::{self, Heap, Slot};
 use super::waiting::Started;
-use super::{Adapter, Engine, EngineError, Launch, Memory, Recording, Synchronisation};
+use super::{Adapter, Engine, EngineError, Kept, Launch, Memory, Recording, Synchronisation};
 
 /// Copies of at least this many bytes go through staging buffers of ours.
 #[cfg(any(feature = "vulkan", feature = "gl", feature = "metal"))]
@@ -194,6 +194,13 @@ impl CubeEngine {
     }
 
     fn queue_one(&self, launch: &Launch) -> Result<(), EngineError> {
+        if let Kept::Repeated(kept) = &launch.kept
+            && let Some(Some(kept)) = kept.get()
+            && let Some(prepared) = kept.downcast_ref::<kernels::Prepared>()
+        {
+            // It was checked when it was prepared.
+            return caught(|| prepared.launch(&self.client));
+        }
         let (cubes, max) = (launch.geometry.cubes, self.adapter.info.limits.max_cubes);
         if cubes.0 > max.0 || cubes.1 > max.1 || cubes.2 > max.2 {
             // The engine would let it pass, and lose the whole batch.
@@ -217,8 +224,15 @@ impl CubeEngine {
             aliases: &launch.aliases,
             params: &launch.params,
         };
-        caught(|| kernels::launch(&self.client, &self.compiled, &prepared))?
-            .map_err(|refused| EngineError::internal(refused.0))
+        let refused = |refused: kernels::LaunchRefused| EngineError::internal(refused.0);
+        if let Kept::Repeated(kept) = &launch.kept {
+            let repeated = caught(|| kernels::prepare(&self.client, &self.compiled, &prepared))?.map_err(refused)?;
+            let found = kept.get_or_init(|| repeated.map(|prepared| Box::new(prepared) as Box<dyn std::any::Any + Send + Sync>));
+            if let Some(prepared) = found.as_ref().and_then(|kept| kept.downcast_ref::<kernels::Prepared>()) {
+                return caught(|| prepared.launch(&self.client));
+            }
+        }
+        caught(|| kernels::launch(&self.client, &self.compiled, &prepared))?.map_err(refused)
     }
 
     /// The place of a handle in its wgpu buffer.

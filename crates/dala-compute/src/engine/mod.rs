@@ -21,7 +21,7 @@ pub(crate) mod tests;
 mod waiting;
 
 use std::any::Any;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use dala_kernels::launch::Geometry;
@@ -60,6 +60,16 @@ pub(crate) struct Launch {
     /// For each output, the read whose memory it shares, if any.
     pub(crate) aliases: SmallVec<[Option<usize>; 2]>,
     pub(crate) params: Vec<Scalar>,
+    /// What the engine keeps of a launch that is repeated.
+    pub(crate) kept: Kept,
+}
+
+/// What the engine keeps of a launch.
+pub(crate) enum Kept {
+    /// It is made once.
+    Nothing,
+    /// It is repeated, so that what is the same each time is worth keeping.
+    Repeated(OnceLock<Option<Box<dyn Any + Send + Sync>>>),
 }
 
 /// What was queued up to a moment.

@@ -59,6 +59,10 @@ impl Sketch {
             }
             sketch.add(random);
         }
+        // Some of what would be gone at the end is to be looked at, so that the work for it is done.
+        for cell in sketch.cells.iter_mut().filter(|cell| cell.ty.is_some()) {
+            cell.transient &= random.below(3) > 0;
+        }
         sketch
     }
 
@@ -239,7 +243,11 @@ fn random_pipelines() {
     for name in device_names() {
         let device = Device::open(&name).unwrap();
         let (mut compared, mut refused, mut stages, mut launches, mut exact) = (0, 0, 0, 0, 0);
-        for seed in 0..cases() {
+        for seed in 0.. {
+            if compared == cases() {
+                break;
+            }
+            assert!(seed < 4 * cases() + 40, "{name} refuses too many");
             let mut random = Random(seed * 7919 + 1);
             let sketch = Sketch::random(&mut random);
             let (pipeline, buffers) = sketch.build(&device, &mut random);
@@ -280,6 +288,5 @@ fn random_pipelines() {
         println!(
             "random pipelines on {name}: {compared} compared ({exact} to the bit), {refused} refused by element type, {stages} stages in {launches} launches"
         );
-        assert!(compared > refused, "{name} compared too little");
     }
 }

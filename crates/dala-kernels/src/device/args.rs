@@ -19,9 +19,9 @@ pub(crate) struct BufferAt {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct BufferKey {
     /// The position of the buffer it is the same as.
-    alias: Option<usize>,
-    elem: ElemType,
-    width: usize,
+    pub(crate) alias: Option<usize>,
+    pub(crate) elem: ElemType,
+    pub(crate) width: usize,
 }
 
 /// The buffers inside a kernel.

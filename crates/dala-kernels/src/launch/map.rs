@@ -6,8 +6,9 @@ use dala_spec::expr::{BinaryOp, Op, Ty, UnaryOp};
 use dala_spec::work::Map;
 use dala_spec::{DType, DeviceFacts, Program, Support};
 
-use super::{Bound, Geometry, LaunchRefused, grid};
-use crate::device::args::{Buffers, Scalars};
+use super::{Bound, Geometry, LaunchRefused, Prepared, grid, prepared};
+use crate::device::args::{BufferAt, Buffers, Scalars};
+use crate::device::arithmetic::elem;
 use crate::device::emit::{Context, Layout, Slot, emit};
 use crate::device::fragment::{Code, CompileCount, count_compilation};
 
@@ -51,13 +52,18 @@ pub(crate) fn count(map: &Map) -> usize {
     map.shape.len() / map.program.pixel().unwrap_or(1)
 }
 
-pub(super) fn launch(
-    client: &Client,
-    compiled: &CompileCount,
-    map: &Map,
-    geometry: Geometry,
-    bound: &Bound,
-) -> Result<(), LaunchRefused> {
+/// The arguments of a launch.
+struct Arguments {
+    inputs: Vec<BufferAt>,
+    outputs: Vec<BufferAt>,
+    dims: Vec<InputScalar>,
+    lens: Vec<InputScalar>,
+    /// Only whether there are any elements, and where the last one of fewer is, is ever asked.
+    len: u32,
+    vectors: u32,
+}
+
+fn arguments(map: &Map, geometry: Geometry, bound: &Bound) -> Result<Arguments, LaunchRefused> {
     let (program, layout, len) = (&map.program, bound.layout(geometry.width), count(map));
     if map.lens.len() != program.inputs().len() || (program.rank_used() > 0 && map.shape.rank() < program.rank_used()) {
         return Err(LaunchRefused("the launch's arguments are not those of its program".to_owned()));
@@ -82,8 +88,7 @@ pub(super) fn launch(
         bound.output(slot, binding.elem, binding.width, needed(vectors, binding.vectors, len, geometry.width))
     });
     let outputs = outputs.collect::<Result<Vec<_>, _>>()?;
-    let u32_scalar =
-        |value: usize| InputScalar::new(value.min(u32::MAX as usize) as u32, crate::device::arithmetic::elem(Ty::U32));
+    let u32_scalar = |value: usize| InputScalar::new(value.min(u32::MAX as usize) as u32, elem(Ty::U32));
     let dims: Vec<InputScalar> = match program.rank_used() {
         0 => Vec::new(),
         _ => map.shape.dims().iter().map(|dim| u32_scalar(*dim)).collect(),
@@ -92,6 +97,18 @@ pub(super) fn launch(
         true => map.lens.iter().map(|len| u32_scalar(*len)).collect(),
         false => Vec::new(),
     };
+    let (len, vectors) = (len.min(u32::MAX as usize) as u32, vectors as u32);
+    Ok(Arguments { inputs, outputs, dims, lens, len, vectors })
+}
+
+pub(super) fn launch(
+    client: &Client,
+    compiled: &CompileCount,
+    map: &Map,
+    geometry: Geometry,
+    bound: &Bound,
+) -> Result<(), LaunchRefused> {
+    let Arguments { inputs, outputs, dims, lens, len, vectors } = arguments(map, geometry, bound)?;
     // SAFETY: the kernel's accesses are bounded by `vectors`, which `bound` compared with every buffer.
     unsafe {
         run_program::launch_unchecked(
@@ -103,17 +120,57 @@ pub(super) fn launch(
             bound.scalars(),
             dims,
             lens,
-            // Only whether there are any, and where the last one of fewer is, is ever asked.
-            len.min(u32::MAX as usize) as u32,
-            vectors as u32,
+            len,
+            vectors,
             geometry.steps,
-            Code(program.clone()),
-            layout,
+            Code(map.program.clone()),
+            bound.layout(geometry.width),
             geometry.interleaved,
             compiled.clone(),
         );
     }
     Ok(())
+}
+
+/// The same launch, ready to be repeated.
+pub(super) fn prepare(
+    client: &Client,
+    compiled: &CompileCount,
+    map: &Map,
+    geometry: Geometry,
+    bound: &Bound,
+) -> Result<Prepared, LaunchRefused> {
+    let Arguments { inputs, outputs, dims, lens, len, vectors } = arguments(map, geometry, bound)?;
+    let mut arguments = prepared::Arguments::default();
+    let inputs = arguments.buffers(inputs, BufferIOAttr::ReadOnly);
+    let outputs = arguments.buffers(outputs, BufferIOAttr::ReadWrite);
+    let param_types: Vec<ElemType> = map.program.params().iter().map(|slot| elem(slot.ty)).collect();
+    let params = arguments.scalars(bound.scalars(), &param_types);
+    let whole = |count: usize| vec![elem(Ty::U32); count];
+    let (dim_types, len_types) = (whole(dims.len()), whole(lens.len()));
+    let dims = arguments.scalars(dims, &dim_types);
+    let lens = arguments.scalars(lens, &len_types);
+    for number in [len, vectors, geometry.steps] {
+        arguments.number(number);
+    }
+    let kernel = run_program::RunProgram::new(
+        KernelSettings::new(CubeDim::new_1d(geometry.units).into(), ExecutionMode::Unchecked, AddressType::U32),
+        client.properties_shared(),
+        client.target_properties_shared(),
+        inputs,
+        outputs,
+        params,
+        dims,
+        lens,
+        (),
+        (),
+        (),
+        Code(map.program.clone()),
+        bound.layout(geometry.width),
+        geometry.interleaved,
+        compiled.clone(),
+    );
+    Ok(arguments.prepared(kernel, geometry.cubes))
 }
 
 /// How many vectors of a buffer are touched, where `per_step` of them make up one step.

@@ -9,6 +9,7 @@ mod map;
 mod matmul;
 mod moves;
 mod pack;
+mod prepared;
 mod resample;
 mod stencil;
 mod weigh;
@@ -24,6 +25,7 @@ use crate::device::emit::Layout;
 pub use crate::device::fragment::CompileCount;
 
 pub use fold::width as fold_width;
+pub use prepared::Prepared;
 pub use stencil::fits as stencil_fits;
 
 /// Every buffer's size in bytes is a multiple of this, so that whole vectors can be read and written at its end.
@@ -165,6 +167,18 @@ pub fn launch(client: &Client, compiled: &CompileCount, launch: &Launch) -> Resu
         Task::Pack(task) => pack::launch(client, compiled, task, geometry, &bound),
         Task::Matmul(task) => matmul::launch(client, compiled, task, geometry, &bound),
         Task::Count(task) => count::launch(client, compiled, task, geometry, &bound),
+    }
+}
+
+/// A launch that is ready to be repeated; none for tasks whose launches are put together each time.
+///
+/// # Errors
+///
+/// As [`launch`].
+pub fn prepare(client: &Client, compiled: &CompileCount, launch: &Launch) -> Result<Option<Prepared>, LaunchRefused> {
+    match launch.task {
+        Task::Map(task) => map::prepare(client, compiled, task, launch.geometry, &Bound { launch }).map(Some),
+        _ => Ok(None),
     }
 }
 
