@@ -229,11 +229,15 @@ fn image(device: &Device) -> anyhow::Result<Vec<Row>> {
     let pipeline = Pipeline::new()
         .named(&photo, "photo")
         .named(&gray, "gray")
-        .stage(Stage::run_kernel("blur", [&photo], &soft, dala_compute::Params::new().with("radius", 3).with("sigma", 1.5)))
+        .stage(Stage::run_kernel(
+            "blur",
+            [&photo],
+            &soft,
+            dala_compute::Params::new().with("radius", 3).with("sigma", 1.5),
+        ))
         .stage(Stage::run_kernel("sharpen", [&soft], &sharp, [("amount", 0.5)]))
         .stage(Stage::run_kernel("grayscale", [&sharp], &gray, ()));
-    let (fused, unfused) =
-        (device.compile(&pipeline)?, device.compile_with(&pipeline, PlanOptions::unfused())?);
+    let (fused, unfused) = (device.compile(&pipeline)?, device.compile_with(&pipeline, PlanOptions::unfused())?);
     let mut peer = Peer::start()?;
     let mut rows = Vec::new();
     for (name, plan) in [("blur-sharpen-grayscale-opencv", &fused), ("unfused-opencv", &unfused)] {

@@ -21,8 +21,11 @@ pub(crate) fn run(args: &TraceArgs, out: &mut dyn Write) -> Result<Outcome> {
     let milliseconds = start.elapsed().as_secs_f64() * 1e3;
     let recorded = device.stop_trace();
     let file = args.output.display();
-    fs::write(&args.output, trace::to_perfetto(&recorded)).with_context(|| format!("cannot write {file}"))?;
+    let drawn = args.output.extension().is_some_and(|extension| extension == "svg");
+    let text = if drawn { trace::to_svg(&recorded) } else { trace::to_perfetto(&recorded) };
+    fs::write(&args.output, text).with_context(|| format!("cannot write {file}"))?;
     let runs = if args.runs == 1 { "1 run".to_owned() } else { format!("{} runs", args.runs) };
-    writeln!(out, "{file}: {runs} of {}, {milliseconds:.1} ms; open it in ui.perfetto.dev", summary(&plan))?;
+    let hint = if drawn { "" } else { "; open it in ui.perfetto.dev" };
+    writeln!(out, "{file}: {runs} of {}, {milliseconds:.1} ms{hint}", summary(&plan))?;
     Ok(Outcome::Success)
 }

@@ -66,11 +66,11 @@ pub use command::{Command, SubmitOptions};
 pub use dala_schedule::{
     CommandId, CommandState, Governor, Lane, LaneStats, Power, QueueStats, Thermal, Totals, WhenFull, WhileSuspended,
 };
-pub use dala_spec::{PipelineText, TextError};
 pub use dala_spec::{
     DType, Data, Element, KernelSpec, ParamKind, ParamSpec, ParamValue, Params, Scalar, Shape, SpecError, Support,
     TensorType, param,
 };
+pub use dala_spec::{PipelineText, TextError};
 pub use definition::Definition;
 pub use device::{Device, DeviceOptions, Stats};
 #[doc(hidden)]

@@ -118,7 +118,8 @@ impl Device {
         let core = self.core();
         let cells = Cells::of(core, pipeline)?;
         let registry = core.registry();
-        let blueprint = dala_kernels::compile(&cells.spec, &registry, core.facts(), options.fuse).map_err(Error::from)?;
+        let blueprint =
+            dala_kernels::compile(&cells.spec, &registry, core.facts(), options.fuse).map_err(Error::from)?;
         let kernel = |stage: &StageSpec| match stage {
             StageSpec::Run { kernel, .. } => registry.get(kernel).ok().cloned(),
             _ => None,

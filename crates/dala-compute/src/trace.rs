@@ -163,6 +163,86 @@ fn micros(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1000.0
 }
 
+/// The size of the drawing, in pixels: its width, and the height of one row.
+const DRAWN_WIDTH: f64 = 960.0;
+const ROW: f64 = 26.0;
+/// Room for the names of the tracks.
+const MARGIN: f64 = 150.0;
+
+/// A drawing of a trace: a row for each track that something happened on, and one for memory. Meant for a few runs; a trace
+/// viewer is better for long ones.
+pub fn to_svg(trace: &Trace) -> String {
+    let end = trace.spans.iter().map(|span| span.start + span.length).max().unwrap_or_default();
+    let end = end.max(trace.samples.iter().map(|sample| sample.at).max().unwrap_or_default()).as_secs_f64().max(1e-9);
+    let x = |at: Duration| MARGIN + at.as_secs_f64() / end * (DRAWN_WIDTH - MARGIN - 20.0);
+    let tracks: Vec<Track> =
+        Track::ALL.into_iter().filter(|track| trace.spans.iter().any(|span| span.track == *track)).collect();
+    let mut body = String::new();
+    for (row, track) in tracks.iter().enumerate() {
+        let y = 44.0 + row as f64 * (ROW + 8.0);
+        body += &text(12.0, y + 17.0, "track", &track.name());
+        for span in trace.spans.iter().filter(|span| span.track == *track) {
+            let (from, to) = (x(span.start), x(span.start + span.length));
+            let width = (to - from).max(0.7);
+            let class = if *track == Track::Device { color(&span.name) } else { "wait" };
+            let title = format!("{}: {:.3} ms", span.name, span.length.as_secs_f64() * 1e3);
+            body += &format!(
+                "<rect class=\"{class}\" x=\"{from:.2}\" y=\"{y}\" width=\"{width:.2}\" height=\"{ROW}\" rx=\"2\"><title>{}</title></rect>\n",
+                escaped(&title)
+            );
+            // About six pixels to a letter.
+            if width > 6.2 * span.name.len() as f64 + 8.0 {
+                body += &text(from + 4.0, y + 17.0, "name", &span.name);
+            }
+        }
+    }
+    let top = 44.0 + tracks.len() as f64 * (ROW + 8.0);
+    let most = trace.samples.iter().map(|sample| sample.value).max().unwrap_or(0).max(1) as f64;
+    if !trace.samples.is_empty() {
+        body += &text(12.0, top + 17.0, "track", "memory");
+        let height = |value: u64| top + ROW - value as f64 / most * ROW;
+        let mut path = format!("M{MARGIN:.2} {:.2}", top + ROW);
+        for sample in &trace.samples {
+            path += &format!(" H{:.2} V{:.2}", x(sample.at), height(sample.value));
+        }
+        path += &format!(" H{:.2} V{:.2} Z", DRAWN_WIDTH - 20.0, top + ROW);
+        body += &format!("<path class=\"memory\" d=\"{path}\"/>\n");
+    }
+    let height = top + ROW + 40.0;
+    let scale = format!("{:.3} ms", end * 1e3);
+    let head = text(12.0, 24.0, "head", &format!("{}, {scale}", trace.device));
+    let axis = format!(
+        "<line class=\"axis\" x1=\"{MARGIN}\" x2=\"{:.0}\" y1=\"{:.1}\" y2=\"{:.1}\"/>\n",
+        DRAWN_WIDTH - 20.0,
+        height - 24.0,
+        height - 24.0
+    );
+    let ends = text(MARGIN, height - 8.0, "track", "0") + &text(DRAWN_WIDTH - 90.0, height - 8.0, "track", &scale);
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {DRAWN_WIDTH:.0} {height:.0}\" class=\"dala-trace\">\n{STYLE}\
+         <rect class=\"back\" width=\"{DRAWN_WIDTH:.0}\" height=\"{height:.0}\" rx=\"8\"/>\n{head}{body}{axis}{ends}</svg>\n"
+    )
+}
+
+const STYLE: &str = "<style>.dala-trace text{font:12px system-ui,sans-serif;fill:#24292f}\
+.dala-trace .head{font-weight:600;font-size:13px}.dala-trace .name{font-size:11px;fill:#fff}\
+.dala-trace .track{fill:#57606a}.dala-trace .back{fill:#f6f8fa}.dala-trace .axis{stroke:#d0d7de}\
+.dala-trace .wait{fill:#d4a72c}.dala-trace .memory{fill:#8250df;fill-opacity:.35;stroke:#8250df}\
+.dala-trace .c0{fill:#0969da}.dala-trace .c1{fill:#1a7f37}.dala-trace .c2{fill:#bc4c00}.dala-trace .c3{fill:#cf222e}</style>\n";
+
+/// One colour for everything of a name.
+fn color(name: &str) -> &'static str {
+    ["c0", "c1", "c2", "c3"][name.bytes().fold(7usize, |sum, byte| sum * 31 % 9973 + usize::from(byte)) % 4]
+}
+
+fn text(x: f64, y: f64, class: &str, content: &str) -> String {
+    format!("<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>\n", escaped(content))
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -278,5 +358,24 @@ mod tests {
         long.length = Duration::MAX;
         let trace = Trace { spans: vec![long], ..Trace::default() };
         assert_eq!(of(&events(&trace), "e").len(), 1);
+    }
+
+    #[test]
+    fn drawings_show_every_span_and_escape_names() {
+        let span = |track, name: &str, start| Span {
+            track,
+            name: name.to_owned(),
+            start: Duration::from_micros(start),
+            length: Duration::from_micros(50),
+            details: Vec::new(),
+        };
+        let spans = vec![span(Track::Queue(Lane::Default), "command 1", 0), span(Track::Device, "a < b", 60)];
+        let samples = vec![Sample { name: "live bytes".to_owned(), at: Duration::from_micros(110), value: 4096 }];
+        let svg = to_svg(&Trace { device: "cpu".to_owned(), spans, samples });
+        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
+        assert_eq!(svg.matches("<title>").count(), 2);
+        assert!(svg.contains("a &lt; b") && svg.contains("class=\"memory\""));
+        // Nothing happened: a drawing all the same.
+        assert!(to_svg(&Trace::default()).starts_with("<svg"));
     }
 }

@@ -227,7 +227,8 @@ impl CubeEngine {
         let refused = |refused: kernels::LaunchRefused| EngineError::internal(refused.0);
         if let Kept::Repeated(kept) = &launch.kept {
             let repeated = caught(|| kernels::prepare(&self.client, &self.compiled, &prepared))?.map_err(refused)?;
-            let found = kept.get_or_init(|| repeated.map(|prepared| Box::new(prepared) as Box<dyn std::any::Any + Send + Sync>));
+            let found = kept
+                .get_or_init(|| repeated.map(|prepared| Box::new(prepared) as Box<dyn std::any::Any + Send + Sync>));
             if let Some(prepared) = found.as_ref().and_then(|kept| kept.downcast_ref::<kernels::Prepared>()) {
                 return caught(|| prepared.launch(&self.client));
             }

@@ -21,6 +21,7 @@ mod memory;
 mod paths;
 mod pictures;
 mod pipelines;
+mod plans;
 mod random_calls;
 mod support;
 mod table;

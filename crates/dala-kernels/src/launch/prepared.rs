@@ -54,8 +54,7 @@ impl Prepared {
     pub fn launch(&self, client: &Client) {
         let (x, y, z) = self.count;
         let info = MetadataBindingInfo { data: self.info.clone(), dynamic_metadata_offset: self.dynamic };
-        let arguments =
-            KernelArguments { resources: self.resources.clone(), declared_io: self.io.clone(), info };
+        let arguments = KernelArguments { resources: self.resources.clone(), declared_io: self.io.clone(), info };
         client.launch(Box::new(self.shared.clone()), CubeCount::Static(x, y, z), arguments);
     }
 }

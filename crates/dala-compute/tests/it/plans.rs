@@ -1,0 +1,206 @@
+//! Plans: run again, rebound, freed, warmed up, looked at, and wrong ones refused.
+
+use dala_compute::{Buffer, DType, Data, Device, Error, Lane, Params, Pipeline, PlanOptions, Stage, Transient, trace};
+
+use crate::support::{device_names, devices};
+
+/// `y = relu(x * 2 + 1)` through a stencil, so that there are several launches.
+fn pipeline(x: &Buffer, y: &Buffer) -> Pipeline {
+    let [a, b, c] = [0; 3].map(|_| Transient::new());
+    Pipeline::new()
+        .named(x, "x")
+        .named(y, "y")
+        .stage(Stage::run_kernel("scalar_mul", [x], &a, [("scalar", 2)]))
+        .stage(Stage::run_kernel("box_blur", [&a], &b, [("radius", 1)]))
+        .stage(Stage::run_kernel("box_blur", [&b], &c, [("radius", 1)]))
+        .stage(Stage::run_kernel("scalar_add", [&c], y, [("scalar", 1)]))
+}
+
+fn pair(device: &Device, value: f32) -> (Buffer, Buffer) {
+    let x = Buffer::from_slice(device, &[value; 1024], [32, 32]).unwrap();
+    (x, Buffer::zeros(device, DType::F32, [32, 32]).unwrap())
+}
+
+#[test]
+fn plans_run_again_with_new_contents() {
+    for device in devices() {
+        let (x, y) = pair(&device, 1.0);
+        let plan = device.compile(&pipeline(&x, &y)).unwrap();
+        assert_eq!((plan.stage_count(), plan.launches()), (4, 2), "{}", plan.explain());
+        plan.run().unwrap();
+        let compiled = device.stats().compilations;
+        // Often enough for the device to record it, where it does.
+        for round in 0..12 {
+            x.write(&[round as f32; 1024]).unwrap();
+            plan.run().unwrap();
+            let found = y.read::<f32>().unwrap();
+            assert!(found.iter().all(|value| (value - (2.0 * round as f32 + 1.0)).abs() < 1e-4), "{device:?} {round}");
+        }
+        assert_eq!(device.stats().compilations, compiled, "{device:?}");
+        // Clones are the same plan, from any thread, in any lane.
+        let results: Vec<_> = (0..4)
+            .map(|_| plan.clone())
+            .map(|plan| std::thread::spawn(move || plan.submit(Lane::Background).unwrap().wait(None)))
+            .map(|thread| thread.join().unwrap())
+            .collect();
+        assert_eq!(results, [Ok(()), Ok(()), Ok(()), Ok(())]);
+    }
+}
+
+#[test]
+fn plans_are_rebound_without_compiling() {
+    for device in devices() {
+        let (x, y) = pair(&device, 1.0);
+        let plan = device.compile(&pipeline(&x, &y)).unwrap();
+        (0..5).for_each(|_| plan.run().unwrap());
+        let compiled = device.stats().compilations;
+        let (other, result) = pair(&device, 5.0);
+        let rebound = plan.rebind(&[(&x, &other), (&y, &result)]).unwrap();
+        (0..5).for_each(|_| rebound.run().unwrap());
+        assert_eq!(device.stats().compilations, compiled);
+        assert!(result.read::<f32>().unwrap().iter().all(|value| (value - 11.0).abs() < 1e-4));
+        assert!(y.read::<f32>().unwrap().iter().all(|value| (value - 3.0).abs() < 1e-4));
+        let small = Buffer::zeros(&device, DType::F32, [4]).unwrap();
+        assert_eq!(plan.rebind(&[(&x, &small)]).unwrap_err().code(), "plan_mismatch");
+        assert_eq!(plan.rebind(&[(&small, &x)]).unwrap_err().code(), "not_in_plan");
+        assert!(plan.rebind(&[(&x, &y)]).is_err(), "what was apart must stay apart");
+    }
+}
+
+#[test]
+fn freeing_a_buffer_ends_its_plans() {
+    for device in devices() {
+        let live = device.memory().unwrap().live;
+        {
+            let (x, y) = pair(&device, 1.0);
+            let plan = device.compile(&pipeline(&x, &y)).unwrap();
+            // Recorded by now, where the device records.
+            (0..6).for_each(|_| plan.run().unwrap());
+            let before = device.memory().unwrap().live;
+            x.free();
+            let after = device.memory().unwrap().live;
+            // The buffer's memory, and the scratch memory of the plan that cannot run any more.
+            assert!(before - after >= 4096, "{device:?}: {before} {after}");
+            assert_eq!(plan.run().unwrap_err().code(), "freed");
+            assert_eq!(plan.submit(()).unwrap_err().code(), "freed");
+            let (fresh, _) = pair(&device, 3.0);
+            let rebound = plan.rebind(&[(&x, &fresh)]).unwrap();
+            (0..6).for_each(|_| rebound.run().unwrap());
+            assert!(y.read::<f32>().unwrap().iter().all(|value| (value - 7.0).abs() < 1e-4));
+        }
+        assert_eq!(device.memory().unwrap().live, live, "{device:?}");
+    }
+}
+
+#[test]
+fn warmed_up_plans_compile_nothing_when_they_run() {
+    for device in devices() {
+        // A radius of its own, so that no other test has compiled it.
+        let (x, y) = pair(&device, 1.0);
+        let t = Transient::new();
+        let stages = Pipeline::new()
+            .stage(Stage::run_kernel("blur", [&x], &t, Params::new().with("radius", 5).with("border", "wrap")))
+            .stage(Stage::run_kernel("softmax", [&t], &y, ()));
+        let plan = device.compile(&stages).unwrap();
+        let before = device.stats();
+        plan.warm_up().unwrap();
+        let warm = device.stats();
+        assert!(warm.compilations > before.compilations, "{device:?}");
+        assert_eq!(warm.launches, before.launches, "nothing is launched");
+        assert!(y.read::<f32>().unwrap().iter().all(|value| *value == 0.0), "nothing is written");
+        plan.run().unwrap();
+        assert_eq!(device.stats().compilations, warm.compilations, "{device:?}");
+        let sum: f32 = y.read::<f32>().unwrap()[..32].iter().sum();
+        assert!((sum - 1.0).abs() < 1e-3);
+    }
+}
+
+#[test]
+fn plans_can_be_looked_at() {
+    for device in devices() {
+        let (x, y) = pair(&device, 1.0);
+        let plan = device.compile(&pipeline(&x, &y)).unwrap();
+        let times = plan.profile().unwrap();
+        assert_eq!(times.len(), plan.launches());
+        assert_eq!(times[0].stages, [0, 1]);
+        assert!(times.iter().all(|launch| launch.time.as_secs() < 10));
+        assert!(y.read::<f32>().unwrap().iter().all(|value| (value - 3.0).abs() < 1e-4), "a profile is a run");
+        assert!(plan.explain().contains("scalar_mul + box_blur"), "{}", plan.explain());
+        assert!(plan.to_svg().contains("box_blur"));
+        device.start_trace();
+        (0..3).for_each(|_| plan.run().unwrap());
+        let taken = device.stop_trace();
+        assert!(taken.spans.iter().any(|span| span.name.contains("box_blur")), "{taken:?}");
+        assert!(taken.spans.iter().any(|span| matches!(span.track, trace::Track::Queue(_))));
+        assert!(!taken.samples.is_empty());
+        assert!(serde_json::from_str::<serde_json::Value>(&trace::to_perfetto(&taken)).is_ok());
+        assert!(device.stop_trace().spans.is_empty());
+    }
+}
+
+#[test]
+fn verification_names_what_differs() {
+    for name in device_names() {
+        let device = Device::open(&name).unwrap();
+        let (x, y) = pair(&device, 1.0);
+        let plan = device.compile(&pipeline(&x, &y)).unwrap();
+        let found = plan.verify(&[]).unwrap();
+        assert!(found.is_right(), "{:?}", found.difference);
+        assert_eq!((found.stages, found.elements), (4, 5 * 1024));
+        // The buffers are as they were.
+        assert!(y.read::<f32>().unwrap().iter().all(|value| *value == 0.0));
+        let data = Data::F32((0..1024).map(|index| index as f32 / 7.0).collect());
+        assert!(plan.verify(&[(&x, &data)]).unwrap().is_right());
+        assert!(x.read::<f32>().unwrap().iter().all(|value| *value == 1.0));
+    }
+}
+
+#[test]
+fn failures_poison_and_are_told_with_their_stage() {
+    for device in devices() {
+        let (x, y) = pair(&device, 1.0);
+        let never = Buffer::reserve(&device, DType::F32, [32, 32]).unwrap();
+        let plan = device.compile(&pipeline(&never, &y)).unwrap();
+        assert_eq!(plan.run().unwrap_err().code(), "poisoned");
+        let wrong = Pipeline::new()
+            .stage(Stage::run_kernel("rleu", [&x], &y, ()))
+            .stage(Stage::barrier())
+            .stage(Stage::run_kernel("relu", [&Transient::new()], &y, [("slop", 1)]));
+        let Error::Pipeline { problems } = device.compile(&wrong).unwrap_err() else { panic!("another error") };
+        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            lines,
+            [
+                "stage 0: no kernel is called `rleu`, did you mean `relu`?",
+                "stage 2: input `x` of kernel `relu` is the transient `t0`, which no stage before writes",
+                "stage 2: kernel `relu` has no param `slop`, did you mean `slope`?",
+            ]
+        );
+        let write = Pipeline::new().stage(Stage::write_buffer(&x, vec![0u8; 4096]));
+        assert!(device.compile(&write).unwrap_err().to_string().contains("write_buffer cannot be part of a plan"));
+        let outside = Stage::run_kernel("relu", [&Transient::new()], &y, ());
+        assert_eq!(device.submit(outside, ()).unwrap_err().code(), "transient_outside");
+    }
+}
+
+#[test]
+fn an_empty_pipeline_does_nothing() {
+    for device in devices() {
+        let plan = device.compile(&Pipeline::new()).unwrap();
+        assert_eq!(plan.launches(), 0);
+        plan.run().unwrap();
+        let empty = Buffer::zeros(&device, DType::F32, [0]).unwrap();
+        let sum = Buffer::from_slice(&device, &[7.0f32], []).unwrap();
+        let t = Transient::new();
+        let stages = Pipeline::new().stage(Stage::run_kernel("relu", [&empty], &t, ())).stage(Stage::run_kernel(
+            "reduce_sum",
+            [&t],
+            &sum,
+            (),
+        ));
+        for options in [PlanOptions::new(), PlanOptions::unfused()] {
+            device.compile_with(&stages, options).unwrap().run().unwrap();
+            assert_eq!(sum.read::<f32>().unwrap(), [0.0]);
+        }
+    }
+}
