@@ -90,3 +90,8 @@ pub use verify::{Difference, Verification};
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// So are those of the guide to pipelines.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/PIPELINES.md")]
+struct PipelinesGuide;

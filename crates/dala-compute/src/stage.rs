@@ -72,6 +72,11 @@ impl Stage {
         }
     }
 
+    /// Runs a kernel that has no inputs, as `fill` does.
+    pub fn generate(kernel: impl Into<String>, output: impl Into<Operand>, params: impl Into<Params>) -> Stage {
+        Stage::run_kernel(kernel, std::iter::empty::<Operand>(), output, params)
+    }
+
     /// Copies the bytes of a buffer to another of the same size.
     pub fn copy_buffer(from: impl Into<Operand>, to: impl Into<Operand>) -> Stage {
         Stage::CopyBuffer { from: from.into(), to: to.into() }

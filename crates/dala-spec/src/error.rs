@@ -35,7 +35,7 @@ pub enum SpecError {
         name: String,
     },
     /// The wrong number of inputs.
-    #[error("kernel `{kernel}` takes {expected} inputs, found {actual}")]
+    #[error("kernel `{kernel}` takes {expected} input{}, found {actual}", if .expected == "1" { "" } else { "s" })]
     Arity {
         /// The kernel.
         kernel: String,
@@ -101,7 +101,7 @@ pub enum SpecError {
         param: String,
     },
     /// A param's value has the wrong type.
-    #[error("param `{param}` of kernel `{kernel}` must be {expected}, found {actual}")]
+    #[error("param `{param}` of kernel `{kernel}` must be {}, found {actual}", one_of_kind(.expected))]
     ParamType {
         /// The kernel.
         kernel: String,
@@ -113,7 +113,7 @@ pub enum SpecError {
         actual: String,
     },
     /// A param's value is out of range.
-    #[error("param `{param}` of kernel `{kernel}` must be from {min} to {max}, found {actual}")]
+    #[error("param `{param}` of kernel `{kernel}` must be from {} to {}, found {actual}", bound(*.min), bound(*.max))]
     ParamRange {
         /// The kernel.
         kernel: String,
@@ -216,6 +216,21 @@ fn did_you_mean_or(suggestion: &Option<String>, known: &[String]) -> String {
         None if known.is_empty() => ": it has none".to_owned(),
         None => format!(": it has {}", known.join(", ")),
     }
+}
+
+/// `an int`, `a list of ints`, `clamp, reflect or zero`.
+fn one_of_kind(kind: &str) -> String {
+    match kind.rsplit_once(" | ") {
+        Some((words, last)) => format!("{} or {last}", words.replace(" | ", ", ")),
+        None if kind == "int" => format!("an {kind}"),
+        None => format!("a {kind}"),
+    }
+}
+
+/// The end of a range. Few digits where the range is all that a float holds; and zero has no sign.
+fn bound(value: f64) -> String {
+    let size = value.abs();
+    if size >= 1e20 || (size > 0.0 && size < 1e-6) { format!("{value:e}") } else { (value + 0.0).to_string() }
 }
 
 /// `f32`, `f32 or f64`, `f32, f64 or u8`.

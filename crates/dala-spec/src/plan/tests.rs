@@ -57,16 +57,19 @@ pub(super) fn call(text: &str, inputs: &[&TensorType], output: &TensorType) -> L
     lowering
 }
 
-/// The sums of both halves, as one launch.
-fn row_sums(ty: &TensorType) -> Lowering {
-    let (rows, length) = (2, ty.shape.len() / 2);
+/// The sums of so many rows, or what every element is above them, as one launch.
+fn row_sums(ty: &TensorType, rows: usize, each: bool) -> Lowering {
+    let length = ty.shape.len() / rows;
     let params = ResolvedParams::default();
-    let load = Expr::input("x").cast(DType::F32);
-    let of = Fragment::build(&load, &[Argument::own("x", 0, ty.dtype)], DType::F32, &params).unwrap();
-    let result = [Argument::value("r", 0, DType::F32)];
-    let finish = Fragment::build(&Expr::input("r"), &result, DType::F32, &params).unwrap();
-    let phases = vec![Phase { how: FoldOp::Sum, of }];
-    let fold = Fold { outer: rows, length, inner: 1, piece: length, phases, finish: Finish::Once(finish) };
+    let own = || Expr::input("x").cast(DType::F32);
+    let arguments = [Argument::own("x", 0, ty.dtype), Argument::value("r", 0, DType::F32)];
+    let build = |expr: &Expr, known: &[Argument]| Fragment::build(expr, known, DType::F32, &params).unwrap();
+    let phases = vec![Phase { how: FoldOp::Sum, of: build(&own(), &arguments[..1]) }];
+    let finish = match each {
+        true => Finish::Each(build(&(own() - Expr::input("r") * 0.25), &arguments)),
+        false => Finish::Once(build(&Expr::input("r"), &arguments[1..])),
+    };
+    let fold = Fold { outer: rows, length, inner: 1, piece: length, phases, finish };
     let mut lowering = Lowering::new();
     lowering.step(Task::Fold(fold), [Place::Input(0)], Place::Output);
     lowering
@@ -124,14 +127,19 @@ fn run(task: &Task, reads: &[Vec<u8>]) -> Vec<Data> {
             };
             let reads: Vec<Data> =
                 reads.iter().enumerate().map(|(read, bytes)| Data::from_bytes(dtype(read), bytes)).collect();
-            let line = |row: usize| {
-                let sum = (0..fold.length).fold(0.0f32, |sum, at| {
+            let sum = |row: usize| {
+                Scalar::F32((0..fold.length).fold(0.0f32, |sum, at| {
                     sum + fragment_at(&fold.phases[0].of, &reads, row * fold.length + at, &[]).as_f64() as f32
-                });
-                fragment_at(finish_of(fold), &reads, row, &[Scalar::F32(sum)])
+                }))
             };
+            let sums: Vec<Scalar> = (0..fold.outer).map(sum).collect();
+            let results = match &fold.finish {
+                Finish::Each(_) => fold.outer * fold.length,
+                Finish::Once(_) => fold.outer,
+            };
+            let result = |at: usize| fragment_at(finish_of(fold), &reads, at, &[sums[at * fold.outer / results]]);
             let dtype = finish_of(fold).program.outputs()[0];
-            vec![Data::collect(dtype, (0..fold.outer).map(line).collect::<Vec<_>>())]
+            vec![Data::collect(dtype, (0..results).map(result).collect::<Vec<_>>())]
         }
         other => panic!("{other:?} is not run here"),
     }
@@ -156,11 +164,13 @@ fn execute(blueprint: &Blueprint, externals: &mut [Vec<u8>]) {
                 other => panic!("{other:?}"),
             })
             .collect();
-        // Elements are read and written one by one: what is written must not be read any more.
+        // Elements are read and written one by one: what is written must not be read any more, and has one binding.
         for (slot, read) in step.reads.iter().enumerate() {
-            if step.writes.contains(read) {
+            if let Some(output) = step.writes.iter().position(|write| write == read) {
                 let Task::Map(map) = &step.task else { panic!("a fold in place") };
-                assert!(!map.program.inputs()[slot].broadcast && !map.program.reads_neighbours(), "in place: {step:?}");
+                let (input, output) = (map.program.inputs()[slot], map.program.outputs()[output]);
+                let each_for_itself = !input.broadcast && !map.program.reads_neighbours();
+                assert!(each_for_itself && input.dtype == output, "in place: {step:?}");
             }
         }
         for (data, place) in run(&step.task, &reads).into_iter().zip(&step.writes) {
@@ -202,8 +212,9 @@ fn random_calls(random: &mut Random) -> (Vec<Cell>, Vec<Call>) {
         TensorType::new(DType::S32, FLAT),
         TensorType::new(DType::U8, GRAY),
         TensorType::new(DType::F32, [2]),
+        TensorType::new(DType::F32, [1]),
     ];
-    let cells: Vec<Cell> = (0..12)
+    let cells: Vec<Cell> = (0..14)
         .map(|number| Cell {
             ty: types[number % types.len()].clone(),
             name: format!("c{number}"),
@@ -236,20 +247,24 @@ fn random_calls(random: &mut Random) -> (Vec<Cell>, Vec<Call>) {
                     "clamp(x, 1, 9)",
                     "x + f32(coord(0))",
                 ];
-                match random.below(3) {
+                match random.below(4) {
                     0 => {
                         let text = random.pick(&["x + y", "x - y * 0.5", "max(x, y)"]);
                         let lowering = self::call(text, &[source, &cells[other].ty], target);
                         Call::Run { lowering, inputs: vec![from, other], output: to }
                     }
                     1 if source.shape.rank() == 3 && target.shape.rank() == 3 => {
-                        let text = random.pick(&["select(channel == 3, x, 200 - x)", "x.r + x * 0.5", "x.g - x.b"]);
+                        let text =
+                            random.pick(&["select(channel == 3, x, 200 - x)", "x.r + x * 0.5", "x - x.g", "x.g - x.b"]);
                         Call::Run { lowering: self::call(text, &[source], target), inputs: vec![from], output: to }
                     }
                     2 if source.shape == target.shape && random.below(3) == 0 => {
                         let text = "gather(y, s32(index / 2)) + x";
                         let lowering = self::call(text, &[source, &cells[other].ty], target);
                         Call::Run { lowering, inputs: vec![from, other], output: to }
+                    }
+                    3 if target.dtype == DType::F32 && source.shape.len() > 1 && random.below(3) == 0 => {
+                        Call::Run { lowering: row_sums(source, 2, true), inputs: vec![from], output: to }
                     }
                     _ => Call::Run {
                         lowering: self::call(random.pick(&one), &[source], target),
@@ -262,8 +277,22 @@ fn random_calls(random: &mut Random) -> (Vec<Cell>, Vec<Call>) {
                 let text = random.pick(&["x.r * 0.5 + x.g * 0.25 + x.b * 0.25", "x.a"]);
                 Call::Run { lowering: self::call(text, &[source], target), inputs: vec![from], output: to }
             }
-            (false, _) if target.shape.len() == 2 => {
-                Call::Run { lowering: row_sums(source), inputs: vec![from], output: to }
+            // One element that counts everywhere.
+            (false, _) if source.shape.len() == 1 => {
+                let fits = |other: &usize| {
+                    let ty = &cells[*other].ty;
+                    ty.dtype == source.dtype && ty.shape.len() == target.shape.len()
+                };
+                let others: Vec<usize> = ready.iter().copied().filter(fits).collect();
+                if others.is_empty() {
+                    continue;
+                }
+                let other = random.pick(&others);
+                let lowering = self::call(random.pick(&["x + y", "y * 0.5 - x"]), &[source, &cells[other].ty], target);
+                Call::Run { lowering, inputs: vec![from, other], output: to }
+            }
+            (false, _) if target.shape.len() <= 2 => {
+                Call::Run { lowering: row_sums(source, target.shape.len(), false), inputs: vec![from], output: to }
             }
             _ => continue,
         };
@@ -339,11 +368,21 @@ fn cell(name: &str, transient: bool) -> Cell {
     Cell { ty: TensorType::new(DType::F32, [1024]), name: name.to_owned(), transient }
 }
 
-fn planned(cells: &[Cell], stages: &[(&str, &[usize], usize)], max_bindings: usize) -> Blueprint {
+type Stages<'a> = [(&'a str, &'a [usize], usize)];
+
+fn planned(cells: &[Cell], stages: &Stages, max_bindings: usize) -> Blueprint {
+    planned_where(cells, stages, max_bindings, &|_| true)
+}
+
+fn planned_where(cells: &[Cell], stages: &Stages, max_bindings: usize, launches: &dyn Fn(&Task) -> bool) -> Blueprint {
     let facts = facts(max_bindings);
     let calls = stages.iter().map(|(text, inputs, output)| match *text {
         "barrier" => Call::Barrier,
         "copy" => Call::Copy { from: inputs[0], to: *output },
+        "above the sums" => {
+            let lowering = row_sums(&cells[inputs[0]].ty, 2, true);
+            Call::Run { lowering, inputs: inputs.to_vec(), output: *output }
+        }
         text => {
             let types: Vec<&TensorType> = inputs.iter().map(|input| &cells[*input].ty).collect();
             let lowering = call(text, &types, &cells[*output].ty);
@@ -351,7 +390,7 @@ fn planned(cells: &[Cell], stages: &[(&str, &[usize], usize)], max_bindings: usi
         }
     });
     let labels = stages.iter().map(|(text, ..)| (*text).to_owned()).collect();
-    let rules = Rules { facts: &facts, launches: &|_| true, fuse: true };
+    let rules = Rules { facts: &facts, launches, fuse: true };
     plan(Graph::build(cells, calls.collect(), labels), &rules)
 }
 
@@ -379,12 +418,64 @@ fn users_buffers_are_written_whatever_is_fused() {
     assert_eq!(plan.steps[0].writes.len(), 2, "one pass writes both");
 }
 
+/// Why two stages are not one.
+fn why_apart(plan: &Blueprint, one: usize, other: usize) -> &'static str {
+    let why = |verdict: &Verdict| match *verdict {
+        Verdict::Apart { from, to, why } if (from, to) == (one, other) => Some(why),
+        _ => None,
+    };
+    plan.verdicts.iter().find_map(why).unwrap_or_default()
+}
+
+const MIRROR: &str = "gather(x, 1023 - index)";
+
 #[test]
 fn nobody_reads_what_was_overwritten() {
     // y = f(x); x = g(x); z = h(y): y's only reader comes after x has changed.
     let cells = [cell("x", false), cell("y", true), cell("z", false)];
     let plan = planned(&cells, &[("x + 1", &[0], 1), ("barrier", &[], 0), ("x * 2", &[0], 0), ("x - 3", &[1], 2)], 16);
     assert!(plan.steps.len() >= 2);
+    // The same without a barrier, where x is made of something else: nothing has to be copied.
+    let cells = [cell("x", false), cell("y", true), cell("z", false), cell("other", false)];
+    let stages: [(&str, &[usize], usize); 3] = [("x + 1", &[0], 1), (MIRROR, &[3], 0), ("x - 3", &[1], 2)];
+    let plan = planned(&cells, &stages, 16);
+    assert_eq!(why_apart(&plan, 0, 2), "what the first reads is overwritten between them");
+    assert_eq!(plan.steps.iter().map(|step| &step.stages[..]).collect::<Vec<_>>(), [[0], [1], [2]]);
+}
+
+#[test]
+fn programs_that_look_around_write_elsewhere() {
+    // x = g(f(x)), where f reads other elements than its own: together they would overwrite what is still to be read.
+    let cells = [cell("x", false), cell("t", true)];
+    let plan = planned(&cells, &[(MIRROR, &[0], 1), ("x + 1", &[1], 0)], 16);
+    assert_eq!(why_apart(&plan, 0, 1), "it would overwrite what it still reads");
+    assert_eq!(plan.steps.len(), 2);
+}
+
+#[test]
+fn what_is_read_elsewhere_is_made_before() {
+    let cells = [cell("x", false), cell("t", true), cell("y", false)];
+    let plan = planned(&cells, &[("x + 1", &[0], 1), (MIRROR, &[1], 2)], 16);
+    assert_eq!(why_apart(&plan, 0, 1), "it is read at other places than its own");
+    assert_eq!(plan.steps.len(), 2);
+}
+
+#[test]
+fn launchers_are_asked() {
+    let cells = [cell("x", false), cell("t", true), cell("y", false)];
+    let plan = planned_where(&cells, &[("x + 1", &[0], 1), ("x * 2", &[1], 2)], 16, &|_| false);
+    assert_eq!(why_apart(&plan, 0, 1), "the device has no kernel for both");
+    assert_eq!(plan.steps.len(), 2);
+}
+
+#[test]
+fn little_work_is_repeated_and_much_is_not() {
+    let cells = [cell("x", false), cell("t", true), cell("y", false)];
+    let plan = planned(&cells, &[("x * 2", &[0], 1), ("above the sums", &[1], 2)], 16);
+    assert_eq!(plan.steps.len(), 1);
+    let plan = planned(&cells, &[("exp(exp(exp(x)))", &[0], 1), ("above the sums", &[1], 2)], 16);
+    assert_eq!(why_apart(&plan, 0, 1), "it would be computed again for every neighbour");
+    assert_eq!(plan.steps.len(), 2);
 }
 
 #[test]
@@ -402,6 +493,13 @@ fn binding_limits_are_kept() {
     let plan = planned(&cells, &stages, 4);
     assert!(plan.steps.len() > 1);
     assert!(plan.steps.iter().all(|step| step.reads.len() + step.writes.len() <= 4));
+    // What a kernel of another kind reads when it stores counts as well.
+    let stages: [(&str, &[usize], usize); 3] =
+        [("above the sums", &[0], 6), ("x + y", &[6, 1], 7), ("x + y", &[7, 2], 5)];
+    assert_eq!(planned(&cells, &stages, 4).steps.len(), 1);
+    let plan = planned(&cells, &stages, 3);
+    assert_eq!(plan.steps.len(), 2);
+    assert_eq!(why_apart(&plan, 1, 2), "together they bind more buffers than the device does");
 }
 
 #[test]
@@ -419,11 +517,16 @@ fn copies_that_nobody_can_tell_are_not_made() {
     ];
     let plan = planned(&cells, &stages, 16);
     assert!(plan.steps.len() >= 3, "{}", plan.explain());
+    assert!(!plan.verdicts.contains(&Verdict::Elided { stage: 0 }), "{}", plan.explain());
+    // Nor is a value made where something else is still to be read: the copy waits until that is done.
+    let cells = [cell("x", false), cell("t", true), cell("y", false), cell("z", false)];
+    let plan = planned(&cells, &[("x + 1", &[0], 1), (MIRROR, &[2], 3), ("copy", &[1], 2)], 16);
+    assert_eq!((plan.steps.len(), plan.peak_bytes()), (2, 0), "{}", plan.explain());
 }
 
 #[test]
 fn transients_share_memory_one_after_the_other() {
-    let gather = "gather(x, 1023 - index)";
+    let gather = MIRROR;
     let cells: Vec<Cell> = (0..7).map(|number| cell("t", number != 0 && number != 6)).collect();
     let stages: Vec<(&str, &[usize], usize)> = vec![
         (gather, &[0], 1),
@@ -436,6 +539,20 @@ fn transients_share_memory_one_after_the_other() {
     let plan = planned(&cells, &stages, 16);
     assert_eq!(plan.steps.len(), 6);
     assert_eq!((plan.scratch.len(), plan.peak_bytes(), plan.scratch_unshared), (2, 2 * 4096, 5 * 4096));
+}
+
+#[test]
+fn shared_memory_is_as_large_as_what_needs_most() {
+    let sized = |len: usize, transient| Cell { ty: TensorType::new(DType::F32, [len]), ..cell("t", transient) };
+    let cells = [sized(256, false), sized(256, true), sized(512, true), sized(2048, true), sized(2048, false)];
+    let wider = "gather(x, s32(index) / 2)";
+    let stages: [(&str, &[usize], usize); 4] =
+        [(wider, &[0], 1), (wider, &[1], 2), (wider, &[2], 3), ("gather(x, 2047 - index)", &[3], 4)];
+    let plan = planned(&cells, &stages, 16);
+    assert_eq!(plan.steps.len(), 4);
+    // The first piece is used again for what is eight times as large.
+    assert_eq!(plan.scratch, [4 * 2048, 4 * 512]);
+    assert_eq!(plan.scratch_unshared, 4 * (256 + 512 + 2048));
 }
 
 #[test]
