@@ -258,10 +258,9 @@ defmodule ExCubecl do
   @spec pipeline_run(reference()) :: {:ok, [non_neg_integer()]} | error()
   def pipeline_run(pipeline) do
     tuple(fn ->
-      with {:ok, stages} <- Pipeline.native_stages(%Pipeline{ref: pipeline}),
-           {:ok, id} <- Runtime.submit(stages),
+      with {:ok, {id, stages}} <- Pipeline.submit(%Pipeline{ref: pipeline}),
            :ok <- Runtime.wait(id, :infinity) do
-        {:ok, List.duplicate(id, length(stages))}
+        {:ok, List.duplicate(id, stages)}
       end
     end)
   end

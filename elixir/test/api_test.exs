@@ -132,6 +132,7 @@ defmodule ApiTest do
                Dala.Gpu.Compute.Server,
                Dala.Gpu.Compute.Stream,
                Dala.Gpu.Compute.Telemetry,
+               Dala.Gpu.Compute.Transient,
                Dala.Media,
                ExCubecl,
                Mix.Tasks.Dala.Info

@@ -8,6 +8,7 @@ defmodule DoctestsTest do
   doctest Dala.Gpu.Compute.Pipeline
   doctest Dala.Gpu.Compute.Server
   doctest Dala.Gpu.Compute.Stream
+  doctest Dala.Gpu.Compute.Transient
   doctest Dala.Media
   doctest ExCubecl
 end

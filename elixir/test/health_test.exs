@@ -17,8 +17,8 @@ defmodule Dala.Gpu.Compute.HealthTest do
   @lanes [:interactive, :default, :background]
 
   # Calls that the load makes: a table without them would prove nothing.
-  @expected ~w(buffer buffer_info cancel free nop outcome pipeline pipeline_add pipeline_count pipeline_free read state
-               stop_waiting stream_stop submit wait zeros)
+  @expected ~w(buffer buffer_info cancel free nop outcome pipeline pipeline_add pipeline_count pipeline_free
+               pipeline_submit read state stop_waiting stream_stop submit wait zeros)
 
   setup do
     on_exit(fn ->
@@ -212,6 +212,30 @@ defmodule Dala.Gpu.Compute.HealthTest do
       end)
     end
 
+    test "with a pipeline of as many stages and buffers as it takes" do
+      for count <- [60, 120, 500] do
+        prepare = fn ->
+          stages =
+            for _ <- 1..count do
+              [input, output] = for _ <- 1..2, do: Compute.buffer_zeros({4})
+              %{op: :run_kernel, kernel: :relu, inputs: [input], output: output}
+            end
+
+          pipeline = Enum.reduce(stages, Compute.pipeline(), &Compute.pipeline_add(&2, &1))
+          # Compiled by now.
+          Compute.explain(pipeline)
+          pipeline
+        end
+
+        assert_short(prepare, fn pipeline ->
+          {pid, monitor} = spawn_monitor(fn -> Compute.pipeline_run(pipeline) end)
+          Process.sleep(20)
+          Process.exit(pid, :kill)
+          assert_receive {:DOWN, ^monitor, _, _, _}, 10_000
+        end)
+      end
+    end
+
     test "with a stage that is a large term" do
       large = %{op: :run_kernel, params: %{list: Enum.to_list(1..200_000)}}
       assert_short(&Compute.pipeline/0, &Compute.pipeline_add(&1, large))
@@ -287,7 +311,8 @@ defmodule Dala.Gpu.Compute.HealthTest do
     pipeline = Compute.pipeline()
     for _ <- 1..5, do: Compute.pipeline_add(pipeline, relu(buffer))
     assert Compute.Pipeline.stage_count(pipeline) == 5
-    assert Compute.pipeline_run(pipeline) == :ok
+    # Compiled, then replayed.
+    for _ <- 1..3, do: assert(Compute.pipeline_run(pipeline) == :ok)
     assert Compute.free_pipeline(pipeline) == :ok
   end
 

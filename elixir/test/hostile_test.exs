@@ -9,7 +9,7 @@ defmodule Dala.Gpu.Compute.HostileTest do
   import Bitwise
 
   alias Dala.Gpu.Compute
-  alias Dala.Gpu.Compute.{Buffer, Error, Kernel, Pipeline, Server, Stream}
+  alias Dala.Gpu.Compute.{Buffer, Error, Kernel, Pipeline, Server, Stream, Transient}
 
   @calls String.to_integer(System.get_env("DALA_HOSTILE_CALLS", "100000"))
   @seed String.to_integer(System.get_env("DALA_HOSTILE_SEED", "20240229"))
@@ -60,6 +60,12 @@ defmodule Dala.Gpu.Compute.HostileTest do
     {Compute, :pipeline_add, [:pipeline, :stage], :pipeline},
     {Compute, :pipeline_run, [:pipeline], :done},
     {Compute, :free_pipeline, [:spare_pipeline], :ok},
+    {Compute, :transient, [], :transient},
+    {Compute, :transient, [:shape], :transient},
+    {Compute, :transient, [:shape, :dtype], :transient},
+    {Compute, :explain, [:pipeline], :string},
+    {Compute, :to_svg, [:pipeline], :string},
+    {Compute, :trace, [:function], :traced},
     {Compute, :from_nx, [:tensor], :buffer},
     {Compute, :to_nx, [:buffer], :tensor},
     {Compute, :to_nx, [:buffer, :shape], :tensor},
@@ -144,6 +150,8 @@ defmodule Dala.Gpu.Compute.HostileTest do
     warm = max(div(chunks, 5), 1)
     IO.puts("hostile: #{chunks * @chunk} calls, DALA_HOSTILE_SEED=#{@seed}")
 
+    # Drivers are loaded once, and are large.
+    {:ok, _} = ExCubecl.device_count()
     {start, time} = {settled_memory(), System.monotonic_time(:millisecond)}
     first = run_chunks(1..warm)
     {atoms, rss} = {:erlang.system_info(:atom_count), rss_mb()}
@@ -303,6 +311,11 @@ defmodule Dala.Gpu.Compute.HostileTest do
     do: result in [:pending, :running, :completed, :failed, :cancelled, :unknown]
 
   defp returns?(:pipeline, %Pipeline{ref: ref}, _), do: is_reference(ref)
+  defp returns?(:transient, %Transient{id: id}, _), do: is_integer(id)
+
+  # The functions among the garbage return nothing else.
+  defp returns?(:traced, {:x, json}, _), do: is_binary(json) and String.valid?(json)
+
   defp returns?(:stream, %Stream{ref: ref, tag: tag}, _), do: is_reference(ref) and is_reference(tag)
   defp returns?(:tensor, result, _), do: is_struct(result, Nx.Tensor)
 
@@ -358,7 +371,15 @@ defmodule Dala.Gpu.Compute.HostileTest do
     dead = spawn(fn -> :ok end)
     id = Compute.submit(%{op: :barrier})
 
-    %{buffers: buffers, freed: freed, pipelines: [pipeline, freed_pipeline], device: device}
+    transients = [Compute.transient(), Compute.transient({3}), Compute.transient({2, 2}, :f32)]
+
+    %{
+      buffers: buffers,
+      freed: freed,
+      pipelines: [pipeline, freed_pipeline],
+      device: device,
+      transients: transients
+    }
     |> Map.merge(%{dead: dead, ids: [id, id + 1, id + 2, id + 3], port: hd(Port.list())})
     |> then(&Map.put(&1, :streams, for(_ <- 1..2, do: argument(:spare_stream, &1))))
   end
@@ -368,6 +389,8 @@ defmodule Dala.Gpu.Compute.HostileTest do
     if chance(30), do: buffer.ref, else: buffer
   end
 
+  defp argument(:operand, pool), do: if(chance(15), do: pick(pool.transients), else: argument(:buffer, pool))
+  defp argument(:function, _), do: fn -> :x end
   defp argument(:buffer_ref, pool), do: pick(pool.buffers).ref
   defp argument(:spare, _), do: Compute.buffer_zeros({3})
   defp argument({:list, kind}, pool), do: some(3, fn -> argument(kind, pool) end)
@@ -408,7 +431,7 @@ defmodule Dala.Gpu.Compute.HostileTest do
   end
 
   defp argument(:stage, pool) do
-    [from, to] = for _ <- 1..2, do: argument(:buffer, pool)
+    [from, to] = for _ <- 1..2, do: argument(:operand, pool)
 
     pick([
       %{op: :run_kernel, kernel: :relu, inputs: [from], output: to},
@@ -452,7 +475,7 @@ defmodule Dala.Gpu.Compute.HostileTest do
   defp argument(:pipeline, pool) do
     if chance(50),
       do: pick(pool.pipelines),
-      else: with_stage(Compute.pipeline(), argument(:stage, pool))
+      else: Enum.reduce(some(3, fn -> argument(:stage, pool) end), Compute.pipeline(), &with_stage(&2, &1))
   end
 
   defp argument(:pipeline_ref, pool), do: argument(:pipeline, pool).ref
@@ -609,7 +632,7 @@ defmodule Dala.Gpu.Compute.HostileTest do
     deeper = fn -> if depth > 0, do: garbage(pool, depth - 1), else: pick([1, :x, "x", []]) end
     buffer = pick(pool.buffers)
 
-    case :rand.uniform(20) do
+    case :rand.uniform(21) do
       1 ->
         pick([nil, true, false, :x, :"", :ok, :f16, :infinity, Dala.Gpu.Compute, :"elementwise add"])
 
@@ -703,6 +726,9 @@ defmodule Dala.Gpu.Compute.HostileTest do
         struct(Pipeline, ref: pick([deeper.(), buffer.ref, pool.device]), stages: deeper.())
 
       20 ->
+        Map.put(pick(pool.transients), pick([:id, :shape, :dtype]), deeper.())
+
+      21 ->
         struct(Stream, ref: pick([deeper.(), buffer.ref, pool.device]), tag: deeper.())
     end
   end

@@ -79,7 +79,7 @@ fn mean(x: &[f32], out: &mut [f32], side: u32) {
 
 /// The softmax of rows, one unit to a row.
 #[cube(launch_unchecked)]
-#[expect(clippy::needless_range_loop, reason = "kernels have no iterators")]
+#[allow(clippy::needless_range_loop, reason = "kernels have no iterators")]
 fn softmax(x: &[f32], out: &mut [f32], side: u32) {
     let y = ABSOLUTE_POS as u32;
     if y < side {

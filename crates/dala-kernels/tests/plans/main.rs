@@ -1,7 +1,8 @@
-//! What pipelines of the built-in kernels compile to, as text. No device is needed: a plan follows from what a device is like.
+//! What pipelines of the built-in kernels compile to, as text. No device is needed, only what is known of one.
 //!
-//! A change of a plan fails here until its snapshot is renewed: `INSTA_UPDATE=always cargo test -p dala-kernels --test plans`.
+//! A plan that changes fails here until its snapshot is renewed, by `INSTA_UPDATE=always cargo test --test plans`.
 //! Read what changed before it is kept.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests fail loudly")]
 
 mod wrong;
 
@@ -54,8 +55,9 @@ fn pipeline(text: &str, buffers: &str) -> PipelineSpec {
 fn buffer(text: &str) -> (&str, TensorType) {
     let mut words = text.split_whitespace();
     let (name, dtype) = (words.next().unwrap(), DType::from_name(words.next().unwrap()).unwrap());
-    let sizes = words.next().map(|sizes| sizes.split('x').map(|size| size.parse().unwrap()).collect());
-    (name, TensorType::new(dtype, sizes.unwrap_or_else(Vec::<usize>::new)))
+    let sizes: Option<Vec<usize>> =
+        words.next().map(|sizes| sizes.split('x').map(|size| size.parse().unwrap()).collect());
+    (name, TensorType::new(dtype, sizes.unwrap_or_default()))
 }
 
 fn compiled(spec: &PipelineSpec, facts: &DeviceFacts, fuse: bool) -> Blueprint {
@@ -307,8 +309,8 @@ fn layer_norm_with_a_residual() {
     let text = r#"stage = [
         { kernel = "elementwise_add", inputs = ["x", "attended"], output = "sum" },
         { kernel = "layer_norm", inputs = ["sum", "scale", "bias"], output = "normal" },
-        { kernel = "dense", inputs = ["normal", "weight", "offset"], output = "wide", params = { activation = "gelu" } },
-        { kernel = "elementwise_add", inputs = ["wide", "sum"], output = "output" },
+        { kernel = "dense", inputs = ["normal", "weight", "offset"], output = "y", params = { activation = "gelu" } },
+        { kernel = "elementwise_add", inputs = ["y", "sum"], output = "output" },
     ]"#;
     let buffers = "x f32 128x512, attended f32 128x512, scale f32 512, bias f32 512, weight f32 512x512, \
                    offset f32 512, output f32 128x512";
@@ -477,8 +479,9 @@ fn every_snapshot_has_a_test() {
     let (folder, tests) = (concat!(env!("CARGO_MANIFEST_DIR"), "/tests/plans/snapshots"), include_str!("main.rs"));
     for entry in std::fs::read_dir(folder).unwrap() {
         let file = entry.unwrap().file_name().into_string().unwrap();
-        let name = file.strip_prefix("plans__").and_then(|name| name.strip_suffix(".snap"));
+        // A plan that changed lies beside its snapshot until somebody has looked at it.
+        let name = file.trim_end_matches(".new").strip_prefix("plans__").and_then(|name| name.strip_suffix(".snap"));
         let name = name.unwrap_or_else(|| panic!("{file} is no snapshot"));
-        assert!(tests.contains(&format!("check(\"{name}\"")), "no test compares with {file}");
+        assert!(tests.contains(&format!("\"{name}\"")), "no test compares with {file}");
     }
 }

@@ -36,7 +36,18 @@ defmodule Dala.Gpu.Compute do
   `device_info/0` under `:dtypes`, and a kernel that cannot run is refused before anything is launched.
   """
 
-  alias Dala.Gpu.Compute.{Buffer, Codec, Error, Native, NxBridge, Pipeline, Runtime, Stage, Telemetry}
+  alias Dala.Gpu.Compute.{
+    Buffer,
+    Codec,
+    Error,
+    Native,
+    NxBridge,
+    Pipeline,
+    Runtime,
+    Stage,
+    Telemetry,
+    Transient
+  }
 
   @max_id 0xFFFFFFFFFFFFFFFF
 
@@ -458,7 +469,35 @@ defmodule Dala.Gpu.Compute do
   def pipeline_add(pipeline, stage), do: Pipeline.add(pipeline, stage)
 
   @doc """
-  Executes the stages of a pipeline in order, as one command, and waits for the end.
+  A buffer that exists only while a pipeline runs, for what one stage writes and a later one reads: see
+  `Dala.Gpu.Compute.Transient`. Shape and element type may be left out where they follow from the stage that writes it first;
+  an error says where they do not.
+
+      iex> alias Dala.Gpu.Compute
+      iex> picture = Compute.buffer_zeros({4, 6, 3}, :u8)
+      iex> gray = Compute.buffer_zeros({2, 3}, :u8)
+      iex> small = Compute.transient({2, 3, 3})
+      iex> pipeline =
+      ...>   Compute.pipeline()
+      ...>   |> Compute.pipeline_add(%{op: :run_kernel, kernel: :resize, inputs: [picture], output: small})
+      ...>   |> Compute.pipeline_add(%{op: :run_kernel, kernel: :grayscale, inputs: [small], output: gray})
+      iex> Compute.pipeline_run(pipeline)
+      :ok
+      iex> {:error, error} = Compute.run_kernel(:resize, [picture], small)
+      iex> error.code
+      :transient_outside
+  """
+  @doc type: :pipeline
+  @spec transient(tuple() | nil, Buffer.dtype() | nil) :: Transient.t()
+  def transient(shape \\ nil, dtype \\ nil) do
+    if shape != nil, do: dims!(shape)
+    if dtype != nil, do: dtype!(dtype)
+    %Transient{id: System.unique_integer([:positive]), shape: shape, dtype: dtype}
+  end
+
+  @doc """
+  Executes the stages of a pipeline, as one command, and waits for the end. The first run compiles them; later ones replay
+  that.
 
       iex> Dala.Gpu.Compute.pipeline_run(Dala.Gpu.Compute.pipeline())
       :ok
@@ -480,6 +519,34 @@ defmodule Dala.Gpu.Compute do
   @doc type: :pipeline
   @spec free_pipeline(Pipeline.t()) :: :ok
   def free_pipeline(pipeline), do: Pipeline.free(pipeline)
+
+  @doc """
+  What a pipeline is compiled to, as text: its launches in order, what was fused, what was not and why, bytes and memory.
+  Nothing is executed. Raises if the pipeline is wrong.
+
+      iex> alias Dala.Gpu.Compute
+      iex> [x, y] = for list <- [[1.0, -2.0], [0.0, 0.0]], do: Compute.buffer(list, {2})
+      iex> between = Compute.transient()
+      iex> pipeline = Compute.pipeline()
+      iex> Compute.pipeline_add(pipeline, %{op: :run_kernel, kernel: :relu, inputs: [x], output: between})
+      iex> Compute.pipeline_add(pipeline, %{op: :run_kernel, kernel: :sigmoid, inputs: [between], output: y})
+      iex> Compute.explain(pipeline) =~ "plan: 2 stages in 1 launch, 16 B moved"
+      true
+  """
+  @doc type: :pipeline
+  @spec explain(Pipeline.t()) :: String.t()
+  def explain(pipeline), do: unwrap!(Pipeline.explain(pipeline))
+
+  @doc """
+  What a pipeline is compiled to, as a picture: the text of an SVG file. Raises if the pipeline is wrong.
+
+      iex> pipeline = Dala.Gpu.Compute.pipeline_add(Dala.Gpu.Compute.pipeline(), %{op: :barrier})
+      iex> Dala.Gpu.Compute.to_svg(pipeline) =~ "<svg"
+      true
+  """
+  @doc type: :pipeline
+  @spec to_svg(Pipeline.t()) :: String.t()
+  def to_svg(pipeline), do: unwrap!(Pipeline.to_svg(pipeline))
 
   ## Nx
 
@@ -592,6 +659,37 @@ defmodule Dala.Gpu.Compute do
   @doc type: :device
   @spec stats() :: map()
   def stats, do: Native.stats(device!())
+
+  @doc """
+  Calls a function, and takes down what the device did meanwhile, for whomever: `{result, json}`. The text is that of a file
+  for [ui.perfetto.dev](https://ui.perfetto.dev) or `chrome://tracing`, with the commands that waited in each lane, what the
+  device worked on, and its memory.
+
+      iex> alias Dala.Gpu.Compute
+      iex> x = Compute.buffer([1.0, -2.0], {2})
+      iex> {:ok, json} = Compute.trace(fn -> Compute.relu(x, x) end)
+      iex> json =~ ~s("name":"relu")
+      true
+
+  Traces are large: this is for a few seconds. There is one at a time, and another raises an error of code `:tracing`. It
+  ends when the function does, however that is; and with the calling process.
+  """
+  @doc type: :device
+  @spec trace((() -> result)) :: {result, String.t()} when result: term()
+  def trace(function) when is_function(function, 0) do
+    tracing =
+      Native.trace_start(device!()) || raise(Error, code: :tracing, message: "a trace is being taken already")
+
+    try do
+      {function.(), Native.trace_stop(tracing)}
+    after
+      # If the function raised.
+      Native.trace_stop(tracing)
+    end
+  end
+
+  def trace(other),
+    do: raise(ArgumentError, "a function without arguments is traced, found #{Stage.short(other)}")
 
   @doc """
   Stops using the device, as an app must that goes into the background. Pending commands wait for `resume/0`, or fail if

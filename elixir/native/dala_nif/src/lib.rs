@@ -9,8 +9,13 @@ mod owners;
 mod pipelines;
 mod streams;
 mod terms;
+mod traces;
 
-use dala_compute::{Buffer, Command, CommandId, Device, Error, Lane, Stage, SubmitOptions, WhenFull, WhileSuspended};
+use std::sync::atomic::AtomicBool;
+
+use dala_compute::{
+    Buffer, Command, CommandId, Device, Error, Lane, Plan, Stage, SubmitOptions, WhenFull, WhileSuspended,
+};
 use rustler::types::atom::Atom;
 use rustler::{Encoder, Env, LocalPid, Monitor, Resource, ResourceArc, Term};
 
@@ -19,12 +24,13 @@ use host::{Block, host_data};
 use lock::lock;
 use measure::measured;
 use owners::{Owner, later, own};
-use pipelines::Pipeline;
+use pipelines::{Found, Pipeline};
 use streams::FrameStream;
 use terms::{Bad, Failure, answer, atoms, done};
+use traces::Tracing;
 
-/// A device.
-struct DeviceResource(Device);
+/// A device, and whether somebody takes down what it does.
+pub(crate) struct DeviceResource(Device, AtomicBool);
 
 /// A buffer.
 pub(crate) struct BufferResource(Buffer);
@@ -43,6 +49,9 @@ impl Resource for Wait {}
 
 #[rustler::resource_impl]
 impl Resource for Pipeline {}
+
+#[rustler::resource_impl]
+impl Resource for Tracing {}
 
 #[rustler::resource_impl]
 impl Resource for FrameStream {
@@ -79,9 +88,8 @@ fn open(env: Env, name: String, budget: Option<u64>, tag: Term) -> Atom {
         let mut options = dala_compute::DeviceOptions::new();
         options.memory_budget = budget;
         let device = Device::open_with(&name, options);
-        caller.answer(|env| {
-            answer(env, device.map(|device| ResourceArc::new(DeviceResource(device))).map_err(Failure::from))
-        });
+        let resource = |device| ResourceArc::new(DeviceResource(device, AtomicBool::new(false)));
+        caller.answer(|env| answer(env, device.map(resource).map_err(Failure::from)));
     })
 }
 
@@ -325,6 +333,11 @@ fn submit_stages(
     tag: Term,
 ) -> Result<u64, Failure> {
     let command = device.submit(terms::stages(stages).map_err(Failure::Stage)?, options?)?;
+    Ok(queued(env, command, owned, tag))
+}
+
+/// The id of a command that was queued, whose end is told to whoever wants to know.
+fn queued(env: Env, command: Command, owned: bool, tag: Term) -> u64 {
     let id = command.id().0;
     if tag.decode::<Atom>().ok() != Some(atoms::nil()) {
         let caller = Caller::new(env, tag);
@@ -333,7 +346,7 @@ fn submit_stages(
     if owned {
         own(env, command);
     }
-    Ok(id)
+    id
 }
 
 /// Everything that is wrong with stages.
@@ -436,6 +449,117 @@ fn pipeline_count(pipeline: ResourceArc<Pipeline>) -> usize {
 fn pipeline_free(pipeline: ResourceArc<Pipeline>) -> Atom {
     measured("pipeline_free", || pipeline.free());
     atoms::ok()
+}
+
+/// Queues a run of what the pipeline was compiled to: `{:ok, {id, stages}}`, `:unplanned` if it is still to be compiled,
+/// `:large` if that is no call for a normal scheduler, or `:freed`. `at_least` is nil, or how many of the stages are enough.
+#[rustler::nif]
+fn pipeline_submit<'a>(
+    env: Env<'a>,
+    device: Dev,
+    pipeline: ResourceArc<Pipeline>,
+    at_least: Option<usize>,
+    options: Term<'a>,
+    owned: bool,
+    tag: Term<'a>,
+) -> Term<'a> {
+    measured("pipeline_submit", || {
+        with_plan(env, &device, &pipeline, at_least, |plan| {
+            if pipelines::is_large(plan) {
+                atoms::large().encode(env)
+            } else {
+                answer(env, submit_plan(env, plan, options, owned, tag))
+            }
+        })
+    })
+}
+
+/// The same, however large it is.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn pipeline_submit_large<'a>(
+    env: Env<'a>,
+    device: Dev,
+    pipeline: ResourceArc<Pipeline>,
+    at_least: Option<usize>,
+    options: Term<'a>,
+    owned: bool,
+    tag: Term<'a>,
+) -> Term<'a> {
+    with_plan(env, &device, &pipeline, at_least, |plan| answer(env, submit_plan(env, plan, options, owned, tag)))
+}
+
+fn submit_plan(env: Env, plan: &Plan, options: Term, owned: bool, tag: Term) -> Result<(u64, usize), Failure> {
+    let command = plan.submit(terms::submit_options(options)?)?;
+    Ok((queued(env, command, owned, tag), plan.stage_count()))
+}
+
+/// Does something with what a pipeline was compiled to; `:unplanned` or `:freed` if there is nothing.
+fn with_plan<'a>(
+    env: Env<'a>,
+    device: &Dev,
+    pipeline: &Pipeline,
+    at_least: Option<usize>,
+    act: impl FnOnce(&Plan) -> Term<'a>,
+) -> Term<'a> {
+    match pipeline.plan(device, at_least) {
+        Found::Plan(plan) => act(&plan),
+        Found::Nothing => atoms::unplanned().encode(env),
+        Found::Freed => atoms::freed().encode(env),
+    }
+}
+
+/// Compiles stages, which are those of the pipeline, and keeps the result there: `:ok`, or `{:error, problems}`.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn pipeline_compile<'a>(env: Env<'a>, device: Dev, pipeline: ResourceArc<Pipeline>, stages: Term<'a>) -> Term<'a> {
+    let compile = || -> Result<Plan, Vec<Failure>> {
+        let stages = terms::stages(stages).map_err(|bad| vec![Failure::Stage(bad)])?;
+        let compiled = device.0.compile(&dala_compute::Pipeline::from(stages.clone()));
+        let problems = |error| pipelines::problems(&device.0, &stages, error);
+        compiled.map_err(|error| problems(error).into_iter().map(Failure::from).collect())
+    };
+    match compile() {
+        Ok(plan) => {
+            pipeline.keep(plan, device.clone());
+            atoms::ok().encode(env)
+        }
+        Err(problems) => {
+            // What was compiled before can run no more: a buffer was freed.
+            pipeline.forget();
+            let problems: Vec<Term> = problems.iter().map(|problem| terms::failure_term(env, problem)).collect();
+            (atoms::error(), problems).encode(env)
+        }
+    }
+}
+
+/// What the pipeline was compiled to, as text: `{:ok, text}`, `:unplanned` or `:freed`.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn pipeline_explain<'a>(
+    env: Env<'a>,
+    device: Dev,
+    pipeline: ResourceArc<Pipeline>,
+    at_least: Option<usize>,
+) -> Term<'a> {
+    with_plan(env, &device, &pipeline, at_least, |plan| (atoms::ok(), plan.explain()).encode(env))
+}
+
+/// The same as a picture.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn pipeline_svg<'a>(env: Env<'a>, device: Dev, pipeline: ResourceArc<Pipeline>, at_least: Option<usize>) -> Term<'a> {
+    with_plan(env, &device, &pipeline, at_least, |plan| (atoms::ok(), plan.to_svg()).encode(env))
+}
+
+// Traces.
+
+/// Begins to take down what the device does; nil if somebody does so already.
+#[rustler::nif]
+fn trace_start(device: Dev) -> Option<ResourceArc<Tracing>> {
+    measured("trace_start", || Tracing::start(device).map(ResourceArc::new))
+}
+
+/// Ends that: what was taken down, as the text of a file; nil if it was ended before.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn trace_stop(tracing: ResourceArc<Tracing>) -> Option<String> {
+    tracing.stop().map(|trace| dala_compute::trace::to_perfetto(&trace))
 }
 
 // Streams.

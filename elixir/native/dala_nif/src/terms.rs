@@ -1,11 +1,12 @@
 //! Terms of the VM, to and from the types of `dala-compute`.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use dala_compute::{
     Buffer, CommandState, DType, Definition, DeviceInfo, DeviceKind, EngineError, Error, FramePolicy, KernelSpec, Lane,
-    LaneStats, ParamKind, ParamSpec, ParamValue, Params, Power, Shape, SpecError, Stage, Stats, StreamOptions,
-    StreamStats, SubmitOptions, Thermal, Times, WhenFull, param,
+    LaneStats, Operand, ParamKind, ParamSpec, ParamValue, Params, Power, Shape, SpecError, Stage, Stats, StreamOptions,
+    StreamStats, SubmitOptions, Thermal, Times, Transient, WhenFull, param,
 };
 use rustler::types::atom::{self, Atom};
 use rustler::{Encoder, Env, ResourceArc, Term, TermType};
@@ -25,11 +26,11 @@ pub(crate) mod atoms {
         interactive, default, background,
         wait, refuse, drop_oldest,
         latest, queue, block,
-        run_kernel, copy_buffer, write_buffer, barrier,
+        run_kernel, copy_buffer, write_buffer, barrier, transient,
         float, int, number, bool,
         gpu, version, backend, kind, driver, memory_bytes, dtypes, native, packed, refused,
         discrete, integrated, other_gpu, software, cpu,
-        done, waiting, started, stopped, replaced, dropped, full,
+        done, waiting, started, stopped, replaced, dropped, full, unplanned, large, freed,
         launches, compilations, host_fallbacks, uploaded_bytes, downloaded_bytes, memory_pressures, lanes, submitted,
         deadline_exceeded, power, thermal, suspended,
         frames_in, frames_out, dropped_stale, dropped_full, dropped_late, in_flight, queue_time, device_time, latency,
@@ -84,7 +85,7 @@ pub(crate) fn result<'a>(env: Env<'a>, result: &Result<(), Error>) -> Term<'a> {
     }
 }
 
-fn failure_term<'a>(env: Env<'a>, failure: &Failure) -> Term<'a> {
+pub(crate) fn failure_term<'a>(env: Env<'a>, failure: &Failure) -> Term<'a> {
     match failure {
         Failure::Error(error) => self::error(env, error),
         Failure::Stage(Bad(what)) => error_struct(env, "invalid_stage", &format!("this is no {what}"), &[]),
@@ -246,10 +247,53 @@ pub(crate) fn buffer(term: Term) -> Result<Buffer, Bad> {
 
 /// The stages of a command, in the form that the Elixir side gives them.
 pub(crate) fn stages(term: Term) -> Result<Vec<Stage>, Bad> {
-    term.into_list_iterator().map_err(|_| Bad("list of stages"))?.map(stage).collect()
+    let stages = term.into_list_iterator().map_err(|_| Bad("list of stages"))?;
+    let mut transients = Transients::default();
+    stages.map(|term| stage(term, &mut transients)).collect()
 }
 
-fn stage(term: Term) -> Result<Stage, Bad> {
+/// The transients of a list of stages by their ids, each with what is said of it: two of the same id are the same.
+#[derive(Default)]
+struct Transients(HashMap<u64, (Transient, Declared)>);
+
+type Declared = (Option<DType>, Option<Shape>);
+
+impl Transients {
+    /// `{:transient, id, shape or nil, element type or nil}`.
+    fn get(&mut self, term: Term) -> Result<Transient, Bad> {
+        let bad = |_| Bad("transient");
+        let (name, id, shape, dtype): (Atom, u64, Term, Atom) = term.decode().map_err(bad)?;
+        if name != atoms::transient() {
+            return Err(Bad("transient"));
+        }
+        let dtype = if dtype == atoms::nil() { None } else { Some(self::dtype(dtype)?) };
+        let shape = if shape.get_type() == TermType::Atom { None } else { Some(self::shape(shape)?) };
+        if shape.as_ref().is_some_and(|shape| shape.checked_len().is_none_or(|len| len > isize::MAX as usize / 8)) {
+            return Err(Bad("shape that fits any memory"));
+        }
+        let declared = (dtype, shape);
+        let (transient, known) = self.0.entry(id).or_insert_with(|| (declare(&declared), declared.clone()));
+        if *known == declared { Ok(transient.clone()) } else { Err(Bad("transient of one shape and type")) }
+    }
+}
+
+fn declare((dtype, shape): &Declared) -> Transient {
+    let mut transient = Transient::new();
+    if let Some(dtype) = dtype {
+        transient = transient.dtype(*dtype);
+    }
+    if let Some(shape) = shape {
+        transient = transient.shape(shape.clone());
+    }
+    transient
+}
+
+/// A buffer, or in a pipeline a transient.
+fn operand(term: Term, transients: &mut Transients) -> Result<Operand, Bad> {
+    if term.get_type() == TermType::Tuple { Ok(transients.get(term)?.into()) } else { Ok(buffer(term)?.into()) }
+}
+
+fn stage(term: Term, transients: &mut Transients) -> Result<Stage, Bad> {
     let bad = || Bad("stage");
     if term.get_type() == TermType::Atom {
         let atom: Atom = term.decode().map_err(|_| bad())?;
@@ -262,12 +306,14 @@ fn stage(term: Term) -> Result<Stage, Bad> {
             let inputs = inputs.into_list_iterator().map_err(|_| Bad("list of buffers"))?;
             Ok(Stage::RunKernel {
                 kernel: kernel.decode().map_err(|_| Bad("kernel"))?,
-                inputs: inputs.map(buffer).collect::<Result<_, _>>()?,
-                output: buffer(output)?,
+                inputs: inputs.map(|input| operand(input, transients)).collect::<Result<_, _>>()?,
+                output: operand(output, transients)?,
                 params: self::params(params)?,
             })
         }
-        [from, to] if op == atoms::copy_buffer() => Ok(Stage::CopyBuffer { from: buffer(from)?, to: buffer(to)? }),
+        [from, to] if op == atoms::copy_buffer() => {
+            Ok(Stage::CopyBuffer { from: operand(from, transients)?, to: operand(to, transients)? })
+        }
         [to, data] if op == atoms::write_buffer() => {
             Ok(Stage::WriteBuffer { to: buffer(to)?, data: host_data(data).ok_or(Bad("binary"))? })
         }

@@ -86,6 +86,14 @@ defmodule Dala.Gpu.Compute.Native do
   def pipeline_stages(_pipeline), do: nif()
   def pipeline_count(_pipeline), do: nif()
   def pipeline_free(_pipeline), do: nif()
+  def pipeline_submit(_device, _pipeline, _at_least, _options, _owned, _tag), do: nif()
+  def pipeline_submit_large(_device, _pipeline, _at_least, _options, _owned, _tag), do: nif()
+  def pipeline_compile(_device, _pipeline, _stages), do: nif()
+  def pipeline_explain(_device, _pipeline, _at_least), do: nif()
+  def pipeline_svg(_device, _pipeline, _at_least), do: nif()
+
+  def trace_start(_device), do: nif()
+  def trace_stop(_tracing), do: nif()
 
   def stream(_device, _buffers, _stages, _options, _to), do: nif()
   def stream_push(_stream, _frame, _tag), do: nif()

@@ -1,10 +1,11 @@
 defmodule Dala.Gpu.Compute.Pipeline do
   @moduledoc """
-  Several stages that are executed as one command.
+  Several stages that are compiled to as few kernels as possible, and executed as one command.
 
       iex> alias Dala.Gpu.Compute
       iex> input = Compute.buffer([1.0, -2.0, 3.0], {3}, :f32)
-      iex> [middle, output] = for _ <- 1..2, do: Compute.buffer_zeros({3}, :f32)
+      iex> output = Compute.buffer_zeros({3}, :f32)
+      iex> middle = Compute.transient()
       iex> pipeline = Compute.pipeline()
       iex> pipeline
       ...> |> Compute.pipeline_add(%{op: :run_kernel, kernel: :relu, inputs: [input], output: middle, params: %{}})
@@ -23,18 +24,31 @@ defmodule Dala.Gpu.Compute.Pipeline do
     * `:copy_buffer` - with one buffer in `:inputs` and `:output`, of the same size
     * `:write_buffer` - with `:output` and `:data`, a binary
     * `:barrier` - orders everything before it before everything after it
+
+  What `:inputs` and `:output` name are buffers, or transients (`Dala.Gpu.Compute.transient/2`) for what only the stages
+  themselves need: buffers must hold their results when the pipeline has run, transients need not exist at all.
+
+  ## Compiling
+
+  The first run compiles the stages: they are checked, fused where that changes no result, and given memory for what must be
+  kept between them. Later runs replay that, whichever process they come from: nothing is checked or planned again. A stage
+  that is added is compiled by the next run. What was compiled lives as long as the pipeline, and its memory with it;
+  `Dala.Gpu.Compute.explain/1` and `Dala.Gpu.Compute.to_svg/1` show it.
+
+  Stages with `:write_buffer` carry data, and are executed one by one, as by `Dala.Gpu.Compute.submit/2`: a pipeline that has
+  one is not compiled and cannot have transients. Writing before the run, by `Dala.Gpu.Compute.write/2`, is the faster way.
   """
 
-  alias Dala.Gpu.Compute.{Error, Native, Runtime, Stage, Telemetry}
+  alias Dala.Gpu.Compute.{Buffer, Error, Native, Runtime, Stage, Telemetry, Transient}
 
   defstruct ref: nil, stages: []
 
-  @typedoc "One stage. Buffers are structs, or their references."
+  @typedoc "One stage. Buffers are structs, or their references; or transients."
   @type stage() :: %{
           :op => atom(),
           optional(:kernel) => atom() | String.t() | nil,
-          optional(:inputs) => [Dala.Gpu.Compute.Buffer.t() | reference()],
-          optional(:output) => Dala.Gpu.Compute.Buffer.t() | reference(),
+          optional(:inputs) => [Buffer.t() | reference() | Transient.t()],
+          optional(:output) => Buffer.t() | reference() | Transient.t(),
           optional(:params) => map(),
           optional(:data) => binary()
         }
@@ -87,8 +101,8 @@ defmodule Dala.Gpu.Compute.Pipeline do
   defp weigh(_other, sum), do: sum + 1
 
   @doc """
-  Executes the stages in order and waits for the end. If stages are wrong nothing is executed, and the error's
-  `details.problems` lists all of them.
+  Executes the stages and waits for the end; the results are those of one stage after the other. If stages are wrong nothing
+  is executed, and the error's `details.problems` lists all of them.
 
       iex> pipeline = Dala.Gpu.Compute.Pipeline.new()
       iex> Dala.Gpu.Compute.Pipeline.add(pipeline, %{op: :run_kernel, kernel: :relu})
@@ -99,15 +113,15 @@ defmodule Dala.Gpu.Compute.Pipeline do
   """
   @spec run(t()) :: :ok | {:error, Error.t()}
   def run(pipeline) do
-    case native_stages(pipeline) do
-      {:ok, stages} ->
-        Telemetry.span(:pipeline, %{stages: length(stages)}, fn ->
-          with {:error, _} = error <- Runtime.run(stages), do: all_problems(error, stages)
-        end)
+    Telemetry.span(:pipeline, %{stages: stage_count(pipeline)}, fn ->
+      tag = make_ref()
 
-      error ->
-        error
-    end
+      with {:ok, _} <- submit(pipeline, tag) do
+        receive do
+          {^tag, result} -> result
+        end
+      end
+    end)
   end
 
   @doc """
@@ -134,9 +148,78 @@ defmodule Dala.Gpu.Compute.Pipeline do
   def free(pipeline), do: native(pipeline, &Native.pipeline_free/1)
 
   @doc false
+  # Queues a run: `{:ok, {id, stages}}`. `tag` is nil, or tags the message that tells of the end.
+  def submit(pipeline, tag \\ nil), do: native(pipeline, &submit_plan(&1, nil, tag))
+
+  defp submit_plan(ref, at_least, tag) do
+    case Runtime.submit_plan(ref, at_least, tag) do
+      :unplanned ->
+        with {:ok, stages} <- native_stages(ref) do
+          if plannable?(stages),
+            do: with({:ok, count} <- compile(ref, stages), do: submit_plan(ref, count, tag)),
+            else: submit_stages(stages, tag)
+        end
+
+      :freed ->
+        {:error, freed()}
+
+      # A plan does not know whose buffer that was, nor what else is wrong by now.
+      {:error, %Error{code: :freed} = error} ->
+        with {:ok, stages} <- native_stages(ref), {:ok, _} <- compile(ref, stages), do: {:error, error}
+
+      result ->
+        result
+    end
+  end
+
+  # Data of the host cannot be part of a plan. Without transients the stages can be submitted as they are.
+  defp plannable?(stages), do: not Enum.any?(stages, &writes?/1) or Stage.transients?(stages)
+
+  defp writes?({:write_buffer, _output, _data}), do: true
+  defp writes?(_stage), do: false
+
+  defp submit_stages(stages, tag) do
+    case Runtime.submit(stages, {:default, nil, :wait}, true, tag) do
+      {:ok, id} -> {:ok, {id, length(stages)}}
+      error -> all_problems(error, stages)
+    end
+  end
+
+  @doc false
+  def explain(pipeline), do: show(pipeline, &Native.pipeline_explain/3)
+
+  @doc false
+  def to_svg(pipeline), do: show(pipeline, &Native.pipeline_svg/3)
+
+  defp show(pipeline, text), do: native(pipeline, &show(&1, nil, text))
+
+  defp show(ref, at_least, text) do
+    case Runtime.call(&text.(&1, ref, at_least)) do
+      :unplanned ->
+        with {:ok, stages} <- native_stages(ref),
+             {:ok, count} <- compile(ref, stages),
+             do: show(ref, count, text)
+
+      :freed ->
+        {:error, freed()}
+
+      result ->
+        result
+    end
+  end
+
+  # Compiles stages, which are kept that way: how many they are, or every problem with them. More may be added meanwhile.
+  defp compile(ref, stages) do
+    case Runtime.call(&Native.pipeline_compile(&1, ref, stages)) do
+      :ok -> {:ok, length(stages)}
+      {:error, problems} when is_list(problems) -> several(problems)
+      error -> error
+    end
+  end
+
   # The stages for the native side, or every problem with them.
-  def native_stages(pipeline) do
-    case native(pipeline, &Native.pipeline_stages/1) do
+  defp native_stages(ref) do
+    case Native.pipeline_stages(ref) do
       nil ->
         {:error, freed()}
 
@@ -149,7 +232,7 @@ defmodule Dala.Gpu.Compute.Pipeline do
     end
   end
 
-  # A pipeline with one problem may have more.
+  # A command with one problem may have more.
   defp all_problems({:error, error}, stages) do
     case Runtime.call(&Native.check(&1, stages)) do
       {:ok, [_ | _] = problems} -> several(problems)

@@ -135,6 +135,18 @@ defmodule Dala.Gpu.Compute.Runtime do
     end
   end
 
+  @doc false
+  # Queues a run of a compiled pipeline: `{:ok, {id, stages}}`, `:unplanned` if it is still to be compiled, or `:freed`.
+  # `at_least` is nil, or how many of its stages are enough.
+  def submit_plan(pipeline, at_least, tag) do
+    with {:ok, device} <- device() do
+      queue(@default_options, fn options ->
+        with :large <- Native.pipeline_submit(device, pipeline, at_least, options, true, tag),
+             do: Native.pipeline_submit_large(device, pipeline, at_least, options, true, tag)
+      end)
+    end
+  end
+
   def submit_json(json, options \\ @default_options) do
     with {:ok, device} <- device() do
       queue(options, &Native.submit_json(device, json, &1))

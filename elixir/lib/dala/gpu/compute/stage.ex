@@ -2,7 +2,7 @@ defmodule Dala.Gpu.Compute.Stage do
   @moduledoc false
   # From the maps that users write to what the native side takes.
 
-  alias Dala.Gpu.Compute.{Buffer, Error}
+  alias Dala.Gpu.Compute.{Buffer, Codec, Error, Transient}
 
   @keys %{
     run_kernel: [:op, :kernel, :inputs, :output, :params],
@@ -11,6 +11,7 @@ defmodule Dala.Gpu.Compute.Stage do
     barrier: [:op, :kernel, :inputs, :output, :params]
   }
   @ops Map.keys(@keys)
+  @max_rank 32
 
   @doc false
   # One stage or a list of them; the first problem is the answer.
@@ -64,15 +65,15 @@ defmodule Dala.Gpu.Compute.Stage do
 
   defp translate(:run_kernel, stage) do
     with {:ok, kernel} <- name(stage[:kernel], "kernel"),
-         {:ok, inputs} <- refs(stage[:inputs]),
-         {:ok, output} <- ref(stage[:output], "output"),
+         {:ok, inputs} <- operands(stage[:inputs]),
+         {:ok, output} <- operand(stage[:output], "output"),
          {:ok, params} <- params(Map.get(stage, :params, %{})) do
       {:ok, {:run_kernel, kernel, inputs, output, params}}
     end
   end
 
   defp translate(:copy_buffer, stage) do
-    with {:ok, inputs} <- refs(stage[:inputs]), {:ok, output} <- ref(stage[:output], "output") do
+    with {:ok, inputs} <- operands(stage[:inputs]), {:ok, output} <- operand(stage[:output], "output") do
       case inputs do
         [from] -> {:ok, {:copy_buffer, from, output}}
         _ -> {:error, "copy_buffer takes one input, found #{length(inputs)}"}
@@ -89,21 +90,49 @@ defmodule Dala.Gpu.Compute.Stage do
     end
   end
 
-  defp refs(list) do
+  defp operands(list) do
     if proper?(list) do
-      Enum.reduce_while(list, {:ok, []}, fn term, {:ok, refs} ->
-        case ref(term, "an input") do
-          {:ok, ref} -> {:cont, {:ok, [ref | refs]}}
+      Enum.reduce_while(list, {:ok, []}, fn term, {:ok, operands} ->
+        case operand(term, "an input") do
+          {:ok, operand} -> {:cont, {:ok, [operand | operands]}}
           error -> {:halt, error}
         end
       end)
       |> case do
-        {:ok, refs} -> {:ok, Enum.reverse(refs)}
+        {:ok, operands} -> {:ok, Enum.reverse(operands)}
         error -> error
       end
     else
       {:error, "inputs must be a list of buffers, found #{short(list)}"}
     end
+  end
+
+  # A buffer, or in a pipeline a transient.
+  defp operand(%Transient{id: id, shape: shape, dtype: dtype} = transient, what) do
+    if unsigned?(id) and shape?(shape) and (dtype == nil or Codec.dtype?(dtype)),
+      do: {:ok, {:transient, id, shape && Tuple.to_list(shape), dtype}},
+      else: {:error, "#{what} must be a buffer, found #{short(transient)}, which is no transient"}
+  end
+
+  defp operand(other, what), do: ref(other, what)
+
+  defp shape?(nil), do: true
+
+  defp shape?(shape),
+    do: is_tuple(shape) and tuple_size(shape) <= @max_rank and Enum.all?(Tuple.to_list(shape), &unsigned?/1)
+
+  defp unsigned?(term), do: is_integer(term) and term in 0..0xFFFFFFFFFFFFFFFF
+
+  @doc false
+  # Whether stages for the native side have a transient among them.
+  def transients?(stages) do
+    transient? = &match?({:transient, _, _, _}, &1)
+
+    Enum.any?(stages, fn
+      {:run_kernel, _kernel, inputs, output, _params} -> Enum.any?([output | inputs], transient?)
+      {:copy_buffer, from, to} -> transient?.(from) or transient?.(to)
+      _ -> false
+    end)
   end
 
   defp ref(%Buffer{ref: ref}, _what) when is_reference(ref), do: {:ok, ref}
