@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::expr::interpret;
-use crate::work::{Argument, Finish, Fold, FoldOp, Fragment, Map, Phase};
+use crate::work::{Argument, Finish, Fold, FoldOp, Fragment, Map, Move, Phase};
 use crate::{
     DType, Data, Expr, Lowering, Place, Program, ResolvedParams, Scalar, Scope, Shape, Signature, Support, TensorType,
 };
@@ -75,6 +75,20 @@ fn row_sums(ty: &TensorType, rows: usize, each: bool) -> Lowering {
     lowering
 }
 
+/// The first half of one more than `x` and the second half of `y`, as three launches: two of them write a part each.
+fn halves(ty: &TensorType) -> Lowering {
+    let (mut lowering, len) = (Lowering::new(), ty.shape.len());
+    let more = lowering.transient(ty.clone());
+    let part = |from: usize, columns: usize| {
+        let (axes, strides, sizes) = ([1; 3], [0; 3], (len, len));
+        Task::Move(Move { axes, strides, columns, column_stride: 1, from, to: from, row_stride: columns, sizes })
+    };
+    lowering.step(call("x + 1", &[ty], ty).steps.remove(0).task, [Place::Input(0)], more);
+    lowering.step(part(0, len / 2), [more], Place::Output);
+    lowering.step(part(len / 2, len - len / 2), [Place::Input(1)], Place::Output);
+    lowering
+}
+
 /// The value of a fragment at an element, given what the kernel around it computed.
 fn fragment_at(fragment: &Fragment, reads: &[Data], element: usize, values: &[Scalar]) -> Scalar {
     use crate::work::Source;
@@ -105,9 +119,16 @@ fn fixed(program: &Program) -> Vec<Scalar> {
     program.params().iter().map(value).collect()
 }
 
-/// Runs a task on the host.
-fn run(task: &Task, reads: &[Vec<u8>]) -> Vec<Data> {
-    match task {
+/// Runs a task on the host. What it writes a part of is `before` beside that.
+fn run(task: &Task, reads: &[Vec<u8>], before: &[u8]) -> Vec<Vec<u8>> {
+    let results = match task {
+        Task::Move(moved) => {
+            assert!(moved.is_inside() && moved.rows() == 1 && moved.column_stride == 1, "{moved:?}");
+            let mut whole = before.to_vec();
+            let bytes = |at: usize| 4 * at..4 * (at + moved.columns);
+            whole[bytes(moved.to)].copy_from_slice(&reads[0][bytes(moved.from)]);
+            return vec![whole];
+        }
         Task::Map(map) => {
             let load = |(bytes, (input, len)): (&Vec<u8>, (&crate::expr::InputSlot, &usize))| {
                 Data::from_bytes(input.dtype, &bytes[..len * input.dtype.size()])
@@ -142,7 +163,8 @@ fn run(task: &Task, reads: &[Vec<u8>]) -> Vec<Data> {
             vec![Data::collect(dtype, (0..results).map(result).collect::<Vec<_>>())]
         }
         other => panic!("{other:?} is not run here"),
-    }
+    };
+    results.iter().map(Data::to_bytes).collect()
 }
 
 fn finish_of(fold: &Fold) -> &Fragment {
@@ -150,36 +172,33 @@ fn finish_of(fold: &Fold) -> &Fragment {
     finish
 }
 
+/// The memory of a place.
+fn at<'a>(place: Place, inputs: &'a mut [Vec<u8>], scratch: &'a mut [Vec<u8>]) -> &'a mut Vec<u8> {
+    match place {
+        Place::Input(number) => &mut inputs[number],
+        Place::Transient(number) => &mut scratch[number],
+        other => panic!("{other:?}"),
+    }
+}
+
 /// Runs a plan on host memory: users' buffers, scratch memory and all.
 fn execute(blueprint: &Blueprint, externals: &mut [Vec<u8>]) {
     // Rubbish, as real memory holds it.
     let mut scratch: Vec<Vec<u8>> = blueprint.scratch.iter().map(|bytes| vec![0xA5; *bytes]).collect();
     for step in &blueprint.steps {
-        let reads: Vec<Vec<u8>> = step
-            .reads
-            .iter()
-            .map(|place| match *place {
-                Place::Input(number) => externals[number].clone(),
-                Place::Transient(number) => scratch[number].clone(),
-                other => panic!("{other:?}"),
-            })
-            .collect();
+        let reads: Vec<Vec<u8>> = step.reads.iter().map(|place| at(*place, externals, &mut scratch).clone()).collect();
         // Elements are read and written one by one: what is written must not be read any more, and has one binding.
         for (slot, read) in step.reads.iter().enumerate() {
             if let Some(output) = step.writes.iter().position(|write| write == read) {
-                let Task::Map(map) = &step.task else { panic!("a fold in place") };
+                let Task::Map(map) = &step.task else { panic!("a kernel in place: {step:?}") };
                 let (input, output) = (map.program.inputs()[slot], map.program.outputs()[output]);
                 let each_for_itself = !input.broadcast && !map.program.reads_neighbours();
                 assert!(each_for_itself && input.dtype == output, "in place: {step:?}");
             }
         }
-        for (data, place) in run(&step.task, &reads).into_iter().zip(&step.writes) {
-            let bytes = data.to_bytes();
-            match *place {
-                Place::Input(number) => externals[number][..bytes.len()].copy_from_slice(&bytes),
-                Place::Transient(number) => scratch[number][..bytes.len()].copy_from_slice(&bytes),
-                other => panic!("{other:?}"),
-            }
+        let before = at(step.writes[0], externals, &mut scratch).clone();
+        for (bytes, place) in run(&step.task, &reads, &before).into_iter().zip(&step.writes) {
+            at(*place, externals, &mut scratch)[..bytes.len()].copy_from_slice(&bytes);
         }
     }
 }
@@ -189,8 +208,17 @@ fn one_by_one(calls: &[Call], cells: &[Cell], memory: &mut [Vec<u8>]) {
     for call in calls {
         match call {
             Call::Run { lowering, inputs, output } => {
-                let reads: Vec<Vec<u8>> = inputs.iter().map(|input| memory[*input].clone()).collect();
-                memory[*output] = run(&lowering.steps[0].task, &reads)[0].to_bytes();
+                let mut sources: Vec<Vec<u8>> = inputs.iter().map(|input| memory[*input].clone()).collect();
+                let mut scratch = vec![Vec::new(); lowering.transients.len()];
+                for step in &lowering.steps {
+                    let reads: Vec<Vec<u8>> =
+                        step.reads.iter().map(|place| at(*place, &mut sources, &mut scratch).clone()).collect();
+                    let target = match step.writes[0] {
+                        Place::Transient(number) => &mut scratch[number],
+                        _ => &mut memory[*output],
+                    };
+                    *target = run(&step.task, &reads, target).remove(0);
+                }
             }
             Call::Copy { from, to } => memory[*to] = memory[*from].clone(),
             _ => {}
@@ -266,6 +294,9 @@ fn random_calls(random: &mut Random) -> (Vec<Cell>, Vec<Call>) {
                     3 if target.dtype == DType::F32 && source.shape.len() > 1 && random.below(3) == 0 => {
                         Call::Run { lowering: row_sums(source, 2, true), inputs: vec![from], output: to }
                     }
+                    2 if source == target && source.dtype.size() == 4 && random.below(3) == 0 => {
+                        Call::Run { lowering: halves(source), inputs: vec![from, other], output: to }
+                    }
                     _ => Call::Run {
                         lowering: self::call(random.pick(&one), &[source], target),
                         inputs: vec![from],
@@ -310,7 +341,8 @@ fn random_calls(random: &mut Random) -> (Vec<Cell>, Vec<Call>) {
 fn listed(calls: &[Call]) -> String {
     let line = |call: &Call| match call {
         Call::Run { lowering, inputs, output } => {
-            let code = lowering.steps[0].task.programs().iter().map(|program| program.to_string()).collect::<Vec<_>>();
+            let programs = lowering.steps.iter().flat_map(|step| step.task.programs());
+            let code = programs.map(|program| program.to_string()).collect::<Vec<_>>();
             format!("{inputs:?} -> {output}\n{}\n", code.join("--\n"))
         }
         Call::Copy { from, to } => format!("copy {from} -> {to}\n"),

@@ -268,6 +268,7 @@ impl Transients {
         }
         let dtype = if dtype == atoms::nil() { None } else { Some(self::dtype(dtype)?) };
         let shape = if shape.get_type() == TermType::Atom { None } else { Some(self::shape(shape)?) };
+        // A buffer's shape is checked when it is given memory; this one is computed with before anybody asks for any.
         if shape.as_ref().is_some_and(|shape| shape.checked_len().is_none_or(|len| len > isize::MAX as usize / 8)) {
             return Err(Bad("shape that fits any memory"));
         }
