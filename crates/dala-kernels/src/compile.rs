@@ -3,7 +3,7 @@
 use dala_spec::plan::{Call, Cell, Graph, plan};
 use dala_spec::{
     Blueprint, Data, DeviceFacts, Lowering, PipelineSpec, Rules, Signature, SpecError, StageProblem, StageSpec, Task,
-    Unsupported,
+    TensorType, Unsupported,
 };
 
 use crate::launch::{self, CAPACITY_STEP};
@@ -21,7 +21,10 @@ pub fn compile(
     fuse: bool,
 ) -> Result<Blueprint, Vec<StageProblem>> {
     let checked = pipeline.check(|name| registry.get(name).map(|kernel| &kernel.spec))?;
-    let mut problems = Vec::new();
+    let mut problems = too_large(pipeline, &checked.types);
+    if !problems.is_empty() {
+        return Err(problems);
+    }
     let mut calls = Vec::with_capacity(pipeline.stages.len());
     let mut labels = Vec::with_capacity(pipeline.stages.len());
     for (stage, (what, signature)) in pipeline.stages.iter().zip(&checked.signatures).enumerate() {
@@ -61,6 +64,30 @@ pub fn compile(
     let cells: Vec<Cell> = pipeline.cells.iter().zip(checked.types).map(cell).collect();
     let rules = Rules { facts, launches: &|task| launch::launches(task, facts) && in_reach(task), fuse };
     Ok(plan(Graph::build(&cells, calls, labels), &rules))
+}
+
+/// The most bytes of a transient: what is larger fits no memory, and sizes of it no number.
+const LARGEST_TRANSIENT: usize = 1 << 40;
+
+/// Transients that fit no memory, each with the first stage that uses it. Buffers have memory already.
+fn too_large(pipeline: &PipelineSpec, types: &[Option<TensorType>]) -> Vec<StageProblem> {
+    let huge = |ty: &TensorType| {
+        let bytes = ty.shape.checked_len().and_then(|len| len.checked_mul(ty.dtype.size()));
+        bytes.is_none_or(|bytes| bytes > LARGEST_TRANSIENT)
+    };
+    let uses = |stage: &StageSpec, cell: usize| match stage {
+        StageSpec::Run { inputs, output, .. } => *output == cell || inputs.contains(&cell),
+        StageSpec::Copy { from, to } => *from == cell || *to == cell,
+        StageSpec::Barrier => false,
+    };
+    let cells = pipeline.cells.iter().zip(types).enumerate();
+    let found = cells.filter_map(|(cell, (spec, ty))| {
+        let ty = ty.as_ref().filter(|ty| spec.transient && huge(ty))?;
+        let stage = pipeline.stages.iter().position(|stage| uses(stage, cell))?;
+        let error = SpecError::TooLarge { name: spec.name.clone(), shape: ty.shape.to_string() };
+        Some(StageProblem { stage, error })
+    });
+    found.collect()
 }
 
 /// The launches of a call on a device, with its params settled; none where there is nothing to do.

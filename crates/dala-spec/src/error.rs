@@ -170,6 +170,14 @@ pub enum SpecError {
         /// What the kernel asks for, in words or as a shape.
         expected: Option<String>,
     },
+    /// A transient buffer that fits no memory.
+    #[error("the transient `{name}` of shape {shape} is larger than any memory")]
+    TooLarge {
+        /// The transient.
+        name: String,
+        /// Its shape.
+        shape: String,
+    },
     /// A copy between buffers of different sizes.
     #[error("a copy needs buffers of one size, found {from} and {to} bytes")]
     CopySize {
@@ -200,6 +208,7 @@ impl SpecError {
             SpecError::UnwrittenTransient { .. } => "unwritten",
             SpecError::AmbiguousType { .. } => "ambiguous_type",
             SpecError::AmbiguousShape { .. } => "ambiguous_shape",
+            SpecError::TooLarge { .. } => "shape_too_large",
             SpecError::CopySize { .. } => "size_mismatch",
             SpecError::Expr(_) => "bad_expression",
         }

@@ -176,6 +176,16 @@ fn failures_poison_and_are_told_with_their_stage() {
                 "stage 2: kernel `relu` has no param `slop`, did you mean `slope`?",
             ]
         );
+        let huge = Transient::new().dtype(DType::F32).shape([1 << 62, 4]);
+        let flipped = Transient::new();
+        let stages = Pipeline::new().stage(Stage::generate("fill", &huge, [("value", 1)])).stage(Stage::run_kernel(
+            "transpose",
+            [&huge],
+            &flipped,
+            (),
+        ));
+        let Error::Pipeline { problems } = device.compile(&stages).unwrap_err() else { panic!("another error") };
+        assert!(problems.iter().all(|problem| problem.code() == "shape_too_large"), "{problems:?}");
         let write = Pipeline::new().stage(Stage::write_buffer(&x, vec![0u8; 4096]));
         assert!(device.compile(&write).unwrap_err().to_string().contains("write_buffer cannot be part of a plan"));
         let outside = Stage::run_kernel("relu", [&Transient::new()], &y, ());
