@@ -411,8 +411,9 @@ fn planned_where(cells: &[Cell], stages: &Stages, max_bindings: usize, launches:
     let calls = stages.iter().map(|(text, inputs, output)| match *text {
         "barrier" => Call::Barrier,
         "copy" => Call::Copy { from: inputs[0], to: *output },
-        "above the sums" => {
-            let lowering = row_sums(&cells[inputs[0]].ty, 2, true);
+        "above the sums" | "halves" => {
+            let ty = &cells[inputs[0]].ty;
+            let lowering = if *text == "halves" { halves(ty) } else { row_sums(ty, 2, true) };
             Call::Run { lowering, inputs: inputs.to_vec(), output: *output }
         }
         text => {
@@ -490,6 +491,14 @@ fn what_is_read_elsewhere_is_made_before() {
     let plan = planned(&cells, &[("x + 1", &[0], 1), (MIRROR, &[1], 2)], 16);
     assert_eq!(why_apart(&plan, 0, 1), "it is read at other places than its own");
     assert_eq!(plan.steps.len(), 2);
+}
+
+#[test]
+fn what_is_written_in_parts_is_complete_before_it_is_read() {
+    let cells = [cell("x", false), cell("t", true), cell("y", false)];
+    let plan = planned(&cells, &[("halves", &[0, 0], 1), ("x * 2", &[1], 2)], 16);
+    assert_eq!(why_apart(&plan, 0, 1), "it is written in parts");
+    assert_eq!(plan.steps.len(), 4);
 }
 
 #[test]
