@@ -13,7 +13,8 @@ defmodule Dala.Gpu.Compute.HealthTest do
   @processes 1000
   @limit_ns 1_000_000
   # For the few calls that find thousands of commands in their way.
-  @extreme_limit_ns 3_000_000
+  # Far more than they take when the machine is quiet (under 1 ms): thread time counts what a virtual machine does meanwhile.
+  @extreme_limit_ns 25_000_000
   @lanes [:interactive, :default, :background]
 
   # Calls that the load makes: a table without them would prove nothing.
@@ -110,7 +111,7 @@ defmodule Dala.Gpu.Compute.HealthTest do
   end
 
   # What a single call may have to look through. Nothing runs meanwhile.
-  describe "no call takes longer than 3 ms" do
+  describe "no call takes longer than 25 ms" do
     setup do
       buffer = Compute.buffer_zeros({4})
       run = relu(buffer)
