@@ -7,6 +7,7 @@
 #     user's data directory and downloads it if it is missing; Debian's packages are put in that place instead, so that
 #     nothing is downloaded from anywhere but Debian.
 #  3. Elixir and Erlang for the Elixir package.
+#  4. Python with virtual environments, for scripts/get-models.
 set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive
 
@@ -16,7 +17,7 @@ prefix=${XDG_DATA_HOME:-$HOME/.local/share}/tracel/$bundle
 
 packages=(build-essential pkg-config vulkan-tools libegl1 libgles2
   llvm-22-dev libpolly-22-dev liblld-22-dev libz3-dev libzstd-dev zlib1g-dev libxml2-dev
-  elixir erlang-dev)
+  elixir erlang-dev python3-venv)
 mesa=(mesa-vulkan-drivers libegl-mesa0 libgl1-mesa-dri)
 
 installed() { dpkg-query -W -f='${Status}\n' "$@" 2>/dev/null | grep -c '^install ok installed$'; }

@@ -167,7 +167,15 @@ impl Device {
     ///
     /// The expression does not parse, or the name is taken or no name.
     pub fn define(&self, name: &str, expression: &str, definition: Definition) -> Result<(), Error> {
-        let kernel = definition.kernel(name, expression)?;
+        self.add_kernel(definition.kernel(name, expression)?)
+    }
+
+    /// Adds a kernel; it is then used by name like any other.
+    ///
+    /// # Errors
+    ///
+    /// One of its names is taken or no name.
+    pub fn add_kernel(&self, kernel: Kernel) -> Result<(), Error> {
         let mut registry = self.0.registry.write().unwrap_or_else(PoisonError::into_inner);
         Ok(registry.add(kernel)?)
     }

@@ -47,16 +47,16 @@ pub(crate) struct CallPlan {
 
 /// Tables, on the host until they are first needed on the device. Planning must not wait for a device.
 pub(crate) struct Constants {
-    on_host: Mutex<Vec<Data>>,
+    on_host: Mutex<Vec<Arc<Data>>>,
     on_device: OnceLock<Vec<Allocation>>,
 }
 
 impl Constants {
-    pub(crate) fn new(data: Vec<Data>) -> Constants {
+    pub(crate) fn new(data: Vec<Arc<Data>>) -> Constants {
         Constants { on_host: Mutex::new(data), on_device: OnceLock::new() }
     }
 
-    fn on_host(&self) -> MutexGuard<'_, Vec<Data>> {
+    fn on_host(&self) -> MutexGuard<'_, Vec<Arc<Data>>> {
         // Nothing is left half-done by a panic under this lock.
         self.on_host.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -67,7 +67,7 @@ impl Constants {
             return Ok(constants);
         }
         let mut on_host = self.on_host();
-        let upload = |data: &Data| {
+        let upload = |data: &Arc<Data>| {
             let bytes = data.to_bytes();
             let constant = pool.allocate(bytes.len())?;
             pool.upload(&constant, &bytes)?;
@@ -174,7 +174,10 @@ impl CallPlan {
     }
 
     fn for_call(facts: &DeviceFacts, kernel: &Kernel, signature: &Signature) -> Result<CallPlan, Error> {
-        let lowering = dala_kernels::supported(kernel, signature, facts)?;
+        let mut lowering = dala_kernels::supported(kernel, signature, facts)?;
+        if let Work::Composite(_) = kernel.work {
+            lowering = dala_kernels::fused(lowering, signature, facts);
+        }
         Ok(CallPlan::new(&kernel.spec.name, lowering, facts))
     }
 

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use dala_kernels::{Kernel, Reference};
-use dala_spec::expr::interpret;
+use dala_kernels::Kernel;
 use dala_spec::{DType, Data, Scalar, Signature, StageSpec, TensorType, Tolerance};
 
 use crate::{Buffer, Device, Error, Params, Plan};
@@ -217,13 +216,7 @@ fn data_of(buffer: &Buffer) -> Result<Data, Error> {
 /// What a call gives, computed on the host: by the kernel's reference, or for kernels of the user's by interpreting the
 /// expression.
 fn reference(kernel: &Kernel, signature: &Signature, inputs: &[Data]) -> Result<Data, Error> {
-    if let Some(reference) = kernel.reference {
-        return Ok(reference(&Reference { inputs, signature }));
-    }
-    let program = kernel.program(signature)?.ok_or_else(missing)?;
-    let values = program.param_values(&kernel.spec.name, signature)?;
-    let mut outputs = interpret(&program, inputs, &values, &signature.output.shape);
-    outputs.pop().ok_or_else(missing)
+    kernel.on_host(signature, inputs)?.ok_or_else(missing)
 }
 
 /// Whether a kernel computes pixels through floats.

@@ -2,7 +2,7 @@
 
 use dala_spec::plan::{Call, Cell, Graph, plan};
 use dala_spec::{
-    Blueprint, Data, DeviceFacts, Lowering, PipelineSpec, Rules, Signature, SpecError, StageProblem, StageSpec, Task,
+    Blueprint, DeviceFacts, Lowering, PipelineSpec, Rules, Signature, SpecError, StageProblem, StageSpec, Task,
     TensorType, Unsupported,
 };
 
@@ -117,7 +117,7 @@ pub fn supported(kernel: &Kernel, signature: &Signature, facts: &DeviceFacts) ->
     };
     lowering.support(facts).map_err(refuse)?;
     let types = signature.inputs.iter().chain([&signature.output]).chain(&lowering.transients);
-    let lens = types.map(|ty| ty.shape.len()).chain(lowering.constants.iter().map(Data::len));
+    let lens = types.map(|ty| ty.shape.len()).chain(lowering.constants.iter().map(|data| data.len()));
     let longest = lens.max().unwrap_or(0);
     let elements = lowering.steps.iter().map(|step| longest_indexed(&step.task, longest)).max().unwrap_or(0);
     match elements > LARGEST_INDEX {
@@ -141,7 +141,7 @@ fn longest_indexed(task: &Task, longest: usize) -> usize {
 }
 
 /// Whether a fused task indexes no further than it can.
-fn in_reach(task: &Task) -> bool {
+pub(crate) fn in_reach(task: &Task) -> bool {
     match task {
         Task::Map(map) => longest_indexed(task, map.shape.len()) <= LARGEST_INDEX,
         // The calls it was made of were checked.

@@ -4,12 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use dala_spec::expr::interpret;
 use dala_spec::work::Map;
 use dala_spec::{
     DType, Data, DeviceFacts, Expr, KernelSpec, Lowering, Params, Place, Program, Signature, SpecError, Task,
 };
 
-use crate::Reference;
+use crate::{Composite, Reference};
 
 /// Which kernel: unique in a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,7 +24,12 @@ pub enum Work {
     Pointwise(Arc<dyn Fn(&Signature) -> Expr + Send + Sync>),
     /// Launches over the call's buffers and over scratch memory.
     Lowered(LowerFn),
+    /// Calls of other kernels, made for the types of a call.
+    Composite(Arc<MakeComposite>),
 }
+
+/// The calls that a call of a composite kernel comes down to.
+pub type MakeComposite = dyn Fn(&Signature) -> Result<Arc<Composite>, SpecError> + Send + Sync;
 
 /// The launches that a call comes down to on a device.
 pub type LowerFn = fn(&Signature, &DeviceFacts) -> Result<Lowering, SpecError>;
@@ -60,6 +66,23 @@ pub struct Kernel {
 }
 
 impl Kernel {
+    /// What a call gives, computed on the host in plain Rust. None where nobody wrote down how.
+    ///
+    /// # Errors
+    ///
+    /// The call does not fit the kernel.
+    pub fn on_host(&self, signature: &Signature, inputs: &[Data]) -> Result<Option<Data>, SpecError> {
+        if let Some(reference) = self.reference {
+            return Ok(Some(reference(&Reference { inputs, signature })));
+        }
+        if let Work::Composite(make) = &self.work {
+            return make(signature)?.on_host(inputs);
+        }
+        let Some(program) = self.program(signature)? else { return Ok(None) };
+        let values = program.param_values(&self.spec.name, signature)?;
+        Ok(interpret(&program, inputs, &values, &signature.output.shape).pop())
+    }
+
     fn new(spec: KernelSpec, work: Work) -> Kernel {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = KernelId(NEXT.fetch_add(1, Ordering::Relaxed));
@@ -74,6 +97,14 @@ impl Kernel {
     /// A kernel that comes down to launches.
     pub fn lowered(spec: KernelSpec, lower: LowerFn) -> Kernel {
         Kernel::new(spec, Work::Lowered(lower))
+    }
+
+    /// A kernel that comes down to calls of others.
+    pub fn composite(
+        spec: KernelSpec,
+        make: impl Fn(&Signature) -> Result<Arc<Composite>, SpecError> + Send + Sync + 'static,
+    ) -> Kernel {
+        Kernel::new(spec, Work::Composite(Arc::new(make)))
     }
 
     /// The shapes of a small call.
@@ -120,6 +151,7 @@ impl Kernel {
         match (self.program(signature)?, &self.work) {
             (Some(program), _) => Ok(map_all(program, signature)),
             (None, Work::Lowered(lower)) => lower(signature, facts),
+            (None, Work::Composite(make)) => make(signature)?.lower(facts),
             (None, Work::Pointwise(_)) => Ok(Lowering::new()),
         }
     }

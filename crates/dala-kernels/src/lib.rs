@@ -6,6 +6,7 @@
 //! all kernels.
 
 mod compile;
+mod composite;
 mod device;
 mod kernel;
 pub mod launch;
@@ -16,7 +17,8 @@ mod registry;
 pub mod table;
 
 pub use compile::{compile, supported};
-pub use kernel::{Example, Kernel, KernelId, LowerFn, Work};
+pub use composite::{Composite, fused};
+pub use kernel::{Example, Kernel, KernelId, LowerFn, MakeComposite, Work};
 pub use reference::Reference;
 pub use registry::Registry;
 

@@ -63,9 +63,12 @@ macro_rules! with_kernels {
             }
             /// Parts of neural networks.
             nn {
+                avg_pool2d,
+                conv2d,
                 dense,
                 layer_norm,
                 log_softmax,
+                max_pool2d,
                 softmax,
             }
         }

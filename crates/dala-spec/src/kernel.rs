@@ -1,6 +1,7 @@
 //! What a kernel is to its callers: names, inputs, output, params.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::{DType, ParamSpec, ResolvedParams, Shape, TensorType};
 
@@ -83,13 +84,16 @@ pub enum ShapeProblem {
     Param(&'static str, f64, f64),
 }
 
+/// The only shape that fits a call; where the caller chooses, the chosen one if it fits.
+pub type ShapeFn = dyn Fn(&ShapeCall) -> Result<Shape, ShapeProblem> + Send + Sync;
+
 /// How an output's shape follows from inputs and params, as a function.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct ShapeRule {
     /// The rule in words.
-    pub text: &'static str,
-    /// The only shape that fits; where the caller chooses, the chosen one if it fits.
-    pub shape: fn(&ShapeCall) -> Result<Shape, ShapeProblem>,
+    pub text: Arc<str>,
+    /// The rule.
+    pub shape: Arc<ShapeFn>,
 }
 
 impl PartialEq for ShapeRule {
@@ -102,18 +106,18 @@ impl Eq for ShapeRule {}
 
 impl fmt::Debug for ShapeRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text)
+        f.write_str(&self.text)
     }
 }
 
 impl serde::Serialize for ShapeRule {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.text)
+        serializer.serialize_str(&self.text)
     }
 }
 
 /// How the output's shape follows from the inputs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputShape {
     /// The inputs' common shape; an input of one element counts for any shape.
@@ -137,7 +141,7 @@ pub enum OutputDType {
 }
 
 /// What a kernel says about its output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct OutputRule {
     /// The rule for the shape.
     pub shape: OutputShape,
@@ -279,11 +283,11 @@ impl KernelSpec {
     /// An output whose shape follows from inputs and params by a function.
     pub fn computed(
         self,
-        text: &'static str,
+        text: impl Into<Arc<str>>,
         dtype: OutputDType,
-        shape: fn(&ShapeCall) -> Result<Shape, ShapeProblem>,
+        shape: impl Fn(&ShapeCall) -> Result<Shape, ShapeProblem> + Send + Sync + 'static,
     ) -> KernelSpec {
-        self.output(OutputShape::Computed(ShapeRule { text, shape }), dtype)
+        self.output(OutputShape::Computed(ShapeRule { text: text.into(), shape: Arc::new(shape) }), dtype)
     }
 
     /// The rule for the output.

@@ -45,7 +45,7 @@ pub use expr::{Expr, ExprError, Program, Scope};
 pub use facts::{DeviceFacts, Support, Unsupported};
 pub use kernel::{
     Class, DTypes, FLOATS, InputSpec, KernelSpec, NUMBERS, OutputDType, OutputRule, OutputShape, PIXELS, ShapeCall,
-    ShapeProblem, ShapeRule, Tolerance,
+    ShapeFn, ShapeProblem, ShapeRule, Tolerance,
 };
 pub use params::{ParamKind, ParamSpec, ParamValue, Params, ResolvedParams, param};
 pub use pipeline::{CellSpec, CheckedPipeline, PipelineSpec, PipelineText, StageProblem, StageSpec, TextError};

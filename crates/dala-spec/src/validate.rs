@@ -53,7 +53,7 @@ pub fn validate(
     let before = problems.len();
     let params = ResolvedParams::resolve(&spec.name, &spec.params, params, &mut problems);
     // A computed shape needs every input and every param.
-    if let (OutputShape::Computed(rule), true, true) = (spec.output.shape, fits, problems.len() == before) {
+    if let (OutputShape::Computed(rule), true, true) = (&spec.output.shape, fits, problems.len() == before) {
         problems.extend(check_rule(spec, rule, inputs, output, &params));
     }
     if problems.is_empty() {
@@ -111,7 +111,7 @@ fn check_shapes(spec: &KernelSpec, inputs: &[TensorType], output: &TensorType, p
             mismatch(format!("input `{}`", input.name), &"of at least one element", &found.shape);
         }
     }
-    match spec.output.shape {
+    match &spec.output.shape {
         OutputShape::Any | OutputShape::Computed(_) => {}
         OutputShape::Inputs => {
             let inputs: Vec<(&str, &TensorType)> = spec
@@ -160,7 +160,7 @@ fn check_shapes(spec: &KernelSpec, inputs: &[TensorType], output: &TensorType, p
 
 fn check_rule(
     spec: &KernelSpec,
-    rule: ShapeRule,
+    rule: &ShapeRule,
     inputs: &[TensorType],
     output: &TensorType,
     params: &ResolvedParams,

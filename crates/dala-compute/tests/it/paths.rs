@@ -72,6 +72,55 @@ fn resizing() {
     check("resize", DType::U8, &[&[96, 128, 4]], &[8, 8, 4], Params::new(), 0.0);
 }
 
+/// Windows in every way: whole pixels, inside and beyond the picture, apart, dilated, in groups, each channel by itself; vectors
+/// that fit the channels and ones that do not.
+#[test]
+fn convolutions() {
+    let windows = |stride: [i64; 2], padding: [i64; 4]| {
+        Params::new().with("stride", stride.to_vec()).with("padding", padding.to_vec())
+    };
+    let cases: &[([usize; 4], [usize; 2], usize, [i64; 2], [i64; 4], [i64; 2], usize)] = &[
+        ([1, 9, 11, 16], [1, 1], 32, [1, 1], [0; 4], [1, 1], 1),
+        ([2, 7, 7, 24], [1, 1], 24, [1, 1], [0; 4], [1, 1], 1),
+        ([1, 14, 14, 96], [1, 1], 576, [1, 1], [0; 4], [1, 1], 1),
+        ([2, 8, 8, 20], [1, 1], 48, [2, 2], [0; 4], [1, 1], 1),
+        ([1, 13, 10, 3], [3, 3], 32, [2, 2], [1, 1, 1, 1], [1, 1], 1),
+        ([3, 6, 5, 8], [3, 3], 7, [1, 1], [1, 1, 1, 1], [1, 1], 1),
+        ([1, 12, 9, 4], [5, 3], 16, [2, 1], [3, 0, 1, 2], [1, 2], 1),
+        ([1, 9, 9, 12], [3, 3], 24, [1, 1], [1, 1, 1, 1], [1, 1], 3),
+        ([2, 10, 9, 16], [3, 3], 16, [1, 1], [1, 1, 1, 1], [1, 1], 16),
+        ([1, 11, 9, 24], [3, 3], 24, [2, 2], [1, 1, 1, 1], [1, 1], 24),
+        ([1, 9, 14, 5], [5, 5], 5, [1, 2], [2, 2, 2, 2], [1, 1], 5),
+        ([1, 12, 12, 6], [3, 3], 12, [1, 1], [2, 2, 2, 2], [2, 2], 6),
+        ([1, 15, 15, 8], [7, 7], 8, [2, 2], [3, 3, 3, 3], [1, 1], 8),
+    ];
+    for (x, size, out, stride, padding, dilation, groups) in cases {
+        let weight = [size[0], size[1], x[3] / groups, *out];
+        let to = |axis: usize| {
+            let covered = (size[axis] - 1) * dilation[axis] as usize + 1;
+            let around = x[axis + 1] + (padding[axis] + padding[axis + 2]) as usize;
+            (around - covered) / stride[axis] as usize + 1
+        };
+        let output = [x[0], to(0), to(1), *out];
+        let params = windows(*stride, *padding).with("dilation", dilation.to_vec()).with("groups", *groups as i64);
+        for activation in ["none", "relu6"] {
+            let params = params.clone().with("activation", activation);
+            check("conv2d", DType::F32, &[x, &weight, &[*out]], &output, params, 2e-3);
+        }
+        let size = size.map(|n| n as i64).to_vec();
+        if padding.iter().all(|padding| *padding < 3) {
+            let output = [x[0], to(0), to(1), x[3]];
+            let params = windows(*stride, *padding).with("size", size);
+            if *dilation == [1, 1] {
+                check("avg_pool2d", DType::F32, &[x], &output, params.clone(), 1e-4);
+                let params = params.clone().with("count_padding", true);
+                check("avg_pool2d", DType::F32, &[x], &output, params, 1e-4);
+            }
+            check("max_pool2d", DType::F32, &[x], &output, params.with("dilation", dilation.to_vec()), 0.0);
+        }
+    }
+}
+
 /// Packed by each unit for itself, packed before, and cut to length after; one row, many, transposed, in batches.
 #[test]
 fn products() {

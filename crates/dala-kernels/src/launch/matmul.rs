@@ -2,10 +2,11 @@
 //!
 //! A unit keeps a tile of the result in registers and walks along k. The second operand is packed into panels first, so that
 //! it is read in order. There is no shared memory and no barrier: the same kernel suits a CPU and a driver that lacks either.
+//! Convolutions are products too: the rows of their first operand are windows of pictures, found where they lie.
 
 use cubecl::client::Client;
 use cubecl::prelude::*;
-use dala_spec::work::Matmul;
+use dala_spec::work::{Matmul, Windows};
 use dala_spec::{DType, DeviceFacts};
 
 use super::{Bound, Geometry, LaunchRefused};
@@ -15,6 +16,9 @@ use crate::device::fragment::{CompileCount, Part, Values, Whereabouts, count_com
 
 /// How many steps along k are unrolled.
 const UNROLLED: usize = 4;
+
+const NO_WINDOWS: WindowCode =
+    WindowCode { size: [1, 1], stride: [1, 1], dilation: [1, 1], padding: [0, 0], leave: false };
 
 fn row_tiles(matmul: &Matmul) -> usize {
     matmul.m.div_ceil(matmul.tile.rows)
@@ -47,6 +51,41 @@ struct MatmulCode {
     vectors: usize,
     /// Whether the first operand is transposed.
     transposed: bool,
+    windows: Option<WindowCode>,
+}
+
+/// What windows change about the code.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+pub(super) struct WindowCode {
+    pub(super) size: [u32; 2],
+    pub(super) stride: [u32; 2],
+    pub(super) dilation: [u32; 2],
+    pub(super) padding: [i32; 2],
+    /// Whether some lie partly outside of the picture.
+    pub(super) leave: bool,
+}
+
+impl WindowCode {
+    pub(super) fn of(windows: &Windows) -> WindowCode {
+        let both = |sizes: [usize; 2]| sizes.map(|size| size as u32);
+        WindowCode {
+            size: both(windows.size),
+            stride: both(windows.stride),
+            dilation: both(windows.dilation),
+            padding: windows.padding.map(|size| size as i32),
+            leave: windows.leave_the_picture(),
+        }
+    }
+}
+
+/// Bytes of the first operand that are worked on at a time: they stay in a core's cache while panels change.
+const BAND: usize = 256 << 10;
+
+/// How many row tiles are worked on before the next panel is.
+fn band(matmul: &Matmul, facts: &DeviceFacts) -> usize {
+    let tiles = row_tiles(matmul);
+    let tile = matmul.tile.rows * matmul.k * matmul.dtype.size();
+    if facts.cpu { (BAND / tile.max(1)).clamp(1, tiles.max(1)) } else { tiles.max(1) }
 }
 
 pub(super) fn launch(
@@ -64,7 +103,17 @@ pub(super) fn launch(
     }
     let a_batch = if matmul.a_batched { matmul.batch } else { 1 };
     let b_batch = if matmul.b_batched { matmul.batch } else { 1 };
-    let a = bound.slice(0, size, a_batch * matmul.m * matmul.k)?;
+    let a_len = match &matmul.windows {
+        Some(windows) => {
+            if matmul.batch > 1 || matmul.packs || matmul.a_transposed || windows.len() != matmul.k {
+                return Err(LaunchRefused("windows are rows of one product, whose panels are packed".to_owned()));
+            }
+            let images = matmul.m / (windows.to[0] * windows.to[1]).max(1);
+            images * windows.from[0] * windows.from[1] * windows.channels
+        }
+        None => a_batch * matmul.m * matmul.k,
+    };
+    let a = bound.slice(0, size, a_len)?;
     let b_vectors = match matmul.packs {
         true => matmul.k * matmul.n / tile.lanes,
         false => panels(matmul) * matmul.k * tile.vectors,
@@ -76,7 +125,16 @@ pub(super) fn launch(
     let binding = layout.binding(matmul.store.program.outputs()[0], 1);
     let outputs = vec![bound.output(0, binding.elem, binding.width, results)?];
     let [store] = Part::each([&matmul.store], 2);
-    let code = MatmulCode { store, rows: tile.rows, vectors: tile.vectors, transposed: matmul.a_transposed };
+    let code = MatmulCode {
+        store,
+        rows: tile.rows,
+        vectors: tile.vectors,
+        transposed: matmul.a_transposed,
+        windows: matmul.windows.as_ref().map(WindowCode::of),
+    };
+    let (from, to, channels) = matmul.windows.map_or(([1, 1], [1, 1], 1), |own| (own.from, own.to, own.channels));
+    let ([from_rows, from_columns], [to_rows, to_columns]) = (from.map(|n| n as u32), to.map(|n| n as u32));
+    let (channels, band) = (channels as u32, band(matmul, bound.launch.facts) as u32);
     let (m, k, params) = (matmul.m as u32, matmul.k as u32, bound.scalars());
     let (row_stride, k_stride) = if matmul.a_transposed { (1, m) } else { (k, 1) };
     let a_block = if matmul.a_batched { m * k } else { 0 };
@@ -102,7 +160,8 @@ pub(super) fn launch(
                     }
                     false => multiply::launch_unchecked::<$type>(
                         client, cubes, dim, lanes, a, b, reads, outputs, params, m, k, row_vectors, row_stride, k_stride,
-                        a_block, b_block, tiles, panels, items, steps, code, layout, count,
+                        a_block, b_block, tiles, panels, band, from_rows, from_columns, to_rows, to_columns, channels,
+                        items, steps, code, layout, count,
                     ),
                 }
             }
@@ -122,6 +181,7 @@ fn accumulate<E: Numeric, N: Size>(
     packed: &[Vector<E, N>],
     sums: &mut Array<Vector<E, N>>,
     rows: &mut Array<usize>,
+    kept: &Array<u32>,
     panel_at: usize,
     stride: usize,
     #[comptime] code: MatmulCode,
@@ -134,7 +194,11 @@ fn accumulate<E: Numeric, N: Size>(
     }
     #[unroll]
     for i in 0..tile_rows {
-        let own = Vector::new(a[rows[i]]);
+        let mut element = a[rows[i]];
+        if comptime!(code.windows.is_some_and(|windows| windows.leave)) {
+            element = select(kept[i] == 1u32, element, E::from_int(0));
+        }
+        let own = Vector::new(element);
         // Walked along rather than computed anew: the compiler would do so at every step. Neighbours along k are neighbours in
         // memory, unless the operand is transposed.
         if comptime!(code.transposed) {
@@ -150,6 +214,37 @@ fn accumulate<E: Numeric, N: Size>(
     }
 }
 
+/// `length` steps along k; gives where the panel goes on.
+#[cube]
+#[expect(clippy::too_many_arguments, reason = "the state of a tile")]
+fn walk<E: Numeric, N: Size>(
+    a: &[E],
+    packed: &[Vector<E, N>],
+    sums: &mut Array<Vector<E, N>>,
+    rows: &mut Array<usize>,
+    kept: &Array<u32>,
+    start: usize,
+    stride: usize,
+    length: usize,
+    #[comptime] code: MatmulCode,
+) -> usize {
+    let vectors = comptime!(code.vectors);
+    let mut panel_at = start;
+    for _ in 0..length / UNROLLED {
+        #[unroll]
+        for part in 0..UNROLLED {
+            let at = panel_at + part * vectors;
+            accumulate::<E, N>(a, packed, sums, rows, kept, at, stride, comptime!(code.clone()));
+        }
+        panel_at += comptime!(UNROLLED * vectors);
+    }
+    for _ in 0..length % UNROLLED {
+        accumulate::<E, N>(a, packed, sums, rows, kept, panel_at, stride, comptime!(code.clone()));
+        panel_at += vectors;
+    }
+    panel_at
+}
+
 /// The sizes of a product inside a kernel.
 #[derive(CubeType, Clone, Copy)]
 struct Sizes {
@@ -162,6 +257,12 @@ struct Sizes {
     k_stride: u32,
     /// How far apart first operands are.
     a_block: u32,
+    /// Rows and columns of the pictures whose windows are multiplied, and of the result; elements of a pixel.
+    from_rows: u32,
+    from_columns: u32,
+    to_rows: u32,
+    to_columns: u32,
+    channels: u32,
     /// Some count that is at least one.
     some: u32,
 }
@@ -186,31 +287,82 @@ fn compute_tile<E: Numeric, N: Size>(
     let (tile_rows, vectors) = comptime!((code.rows, code.vectors));
     let (rows_u32, vectors_u32) = comptime!((code.rows as u32, code.vectors as u32));
     let mut rows = Array::<usize>::new(tile_rows);
-    #[unroll]
-    for i in 0..tile_rows {
-        // Rows beyond the last one are computed from it, and not stored.
-        let row = min(tile * rows_u32 + comptime!(i as u32), sizes.m - 1u32);
-        rows[i] = (block * sizes.a_block + row * sizes.row_stride) as usize;
-    }
-    let mut panel_at = panel_start;
+    let mut kept = Array::<u32>::new(tile_rows);
     let mut sums = Array::<Vector<E, N>>::new(comptime!(tile_rows * vectors));
     #[unroll]
     for i in 0..comptime!(tile_rows * vectors) {
         sums[i] = Vector::new(E::from_int(0));
     }
     let stride = sizes.k_stride as usize;
-    let length = sizes.k as usize;
-    for _ in 0..length / UNROLLED {
+    if comptime!(code.windows.is_none()) {
         #[unroll]
-        for part in 0..UNROLLED {
-            let at = panel_at + part * vectors;
-            accumulate::<E, N>(a, packed, &mut sums, &mut rows, at, stride, comptime!(code.clone()));
+        for i in 0..tile_rows {
+            // Rows beyond the last one are computed from it, and not stored.
+            let row = min(tile * rows_u32 + comptime!(i as u32), sizes.m - 1u32);
+            rows[i] = (block * sizes.a_block + row * sizes.row_stride) as usize;
         }
-        panel_at += comptime!(UNROLLED * vectors);
-    }
-    for _ in 0..length % UNROLLED {
-        accumulate::<E, N>(a, packed, &mut sums, &mut rows, panel_at, stride, comptime!(code.clone()));
-        panel_at += vectors;
+        let length = sizes.k as usize;
+        walk::<E, N>(a, packed, &mut sums, &mut rows, &kept, panel_start, stride, length, comptime!(code.clone()));
+    } else {
+        let windows = comptime!(code.windows.unwrap_or(NO_WINDOWS));
+        let (size, steps, dilation, padding) =
+            comptime!((windows.size, windows.stride, windows.dilation, windows.padding));
+        let mut tops = Array::<i32>::new(tile_rows);
+        let mut lefts = Array::<i32>::new(tile_rows);
+        let mut pictures = Array::<u32>::new(tile_rows);
+        let pixels = sizes.to_rows * sizes.to_columns;
+        let last_picture = sizes.m / pixels - 1u32;
+        let first = tile * rows_u32;
+        let mut picture = first / pixels;
+        let mut y = (first % pixels) / sizes.to_columns;
+        let mut x = (first % pixels) % sizes.to_columns;
+        #[unroll]
+        for i in 0..tile_rows {
+            tops[i] = (y * comptime!(steps[0])) as i32 - comptime!(padding[0]);
+            lefts[i] = (x * comptime!(steps[1])) as i32 - comptime!(padding[1]);
+            pictures[i] = picture * sizes.from_rows;
+            // The next pixel, without a division.
+            let ends_row = x + 1u32 == sizes.to_columns;
+            x = select(ends_row, 0u32, x + 1u32);
+            y = select(ends_row, y + 1u32, y);
+            let ends_picture = y == sizes.to_rows;
+            y = select(ends_picture, 0u32, y);
+            // Pixels beyond the last one are computed from its picture, and not stored.
+            picture = select(ends_picture, min(picture + 1u32, last_picture), picture);
+        }
+        let mut panel_at = panel_start;
+        for window_row in 0..comptime!(size[0]) {
+            for window_column in 0..comptime!(size[1]) {
+                #[unroll]
+                for i in 0..tile_rows {
+                    let row = tops[i] + (window_row * comptime!(dilation[0])) as i32;
+                    let column = lefts[i] + (window_column * comptime!(dilation[1])) as i32;
+                    if comptime!(windows.leave) {
+                        let inside = row >= 0i32
+                            && row < sizes.from_rows as i32
+                            && column >= 0i32
+                            && column < sizes.from_columns as i32;
+                        kept[i] = select(inside, 1u32, 0u32);
+                        let at = (pictures[i] + row as u32) * sizes.from_columns + column as u32;
+                        rows[i] = select(inside, at * sizes.channels, 0u32) as usize;
+                    } else {
+                        let at = (pictures[i] + row as u32) * sizes.from_columns + column as u32;
+                        rows[i] = (at * sizes.channels) as usize;
+                    }
+                }
+                panel_at = walk::<E, N>(
+                    a,
+                    packed,
+                    &mut sums,
+                    &mut rows,
+                    &kept,
+                    panel_at,
+                    stride,
+                    sizes.channels as usize,
+                    comptime!(code.clone()),
+                );
+            }
+        }
     }
     #[unroll]
     for i in 0..tile_rows {
@@ -249,6 +401,12 @@ fn multiply<E: Numeric, N: Size>(
     b_block: u32,
     row_tiles: u32,
     panels: u32,
+    band: u32,
+    from_rows: u32,
+    from_columns: u32,
+    to_rows: u32,
+    to_columns: u32,
+    channels: u32,
     items: u32,
     steps: u32,
     #[comptime] code: MatmulCode,
@@ -256,16 +414,33 @@ fn multiply<E: Numeric, N: Size>(
     #[comptime] compiled: CompileCount,
 ) {
     count_compilation(compiled);
-    let sizes = Sizes { m, k, row_vectors, row_stride, k_stride, a_block, some: items };
+    let sizes = Sizes {
+        m,
+        k,
+        row_vectors,
+        row_stride,
+        k_stride,
+        a_block,
+        from_rows,
+        from_columns,
+        to_rows,
+        to_columns,
+        channels,
+        some: items,
+    };
     let vectors = comptime!(code.vectors as u32);
     let first = ABSOLUTE_POS as u32 * steps;
     let end = min(first + steps, items);
     for item in first..end {
-        // Neighbouring items share a panel.
-        let tile = item % row_tiles;
-        let panel = (item / row_tiles) % panels;
-        let block = item / row_tiles / panels;
-        let start = ((block * b_block * panels + panel) * k * vectors) as usize;
+        // Neighbouring items share a panel; the tiles of a band share their rows.
+        let block = item / (row_tiles * panels);
+        let own = item % (row_tiles * panels);
+        let start = own / (band * panels) * band;
+        let in_band = own - start * panels;
+        let tiles = min(band, row_tiles - start);
+        let panel = in_band / tiles;
+        let tile = start + in_band % tiles;
+        let panel_start = ((block * b_block * panels + panel) * k * vectors) as usize;
         compute_tile::<E, N>(
             a,
             packed,
@@ -273,7 +448,7 @@ fn multiply<E: Numeric, N: Size>(
             outputs,
             params,
             &sizes,
-            start,
+            panel_start,
             tile,
             panel,
             block,
@@ -309,7 +484,20 @@ fn multiply_panels<E: Numeric, N: Size>(
     #[comptime] compiled: CompileCount,
 ) {
     count_compilation(compiled);
-    let sizes = Sizes { m, k, row_vectors, row_stride, k_stride, a_block, some: items };
+    let sizes = Sizes {
+        m,
+        k,
+        row_vectors,
+        row_stride,
+        k_stride,
+        a_block,
+        from_rows: 1u32,
+        from_columns: 1u32,
+        to_rows: 1u32,
+        to_columns: 1u32,
+        channels: 1u32,
+        some: items,
+    };
     let vectors = comptime!(code.vectors);
     let own = UNIT_POS as usize * k as usize * vectors;
     let first = ABSOLUTE_POS as u32 * steps;

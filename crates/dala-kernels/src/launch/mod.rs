@@ -9,6 +9,7 @@ mod map;
 mod matmul;
 mod moves;
 mod pack;
+mod pool;
 mod prepared;
 mod resample;
 mod stencil;
@@ -66,6 +67,7 @@ impl Geometry {
             Task::Move(task) => moves::geometry(task, facts),
             Task::Pack(task) => pack::geometry(task, facts),
             Task::Matmul(task) => matmul::geometry(task, facts),
+            Task::Pool(task) => pool::geometry(task, facts),
             Task::Count(task) => count::geometry(task, facts),
         }
     }
@@ -166,6 +168,7 @@ pub fn launch(client: &Client, compiled: &CompileCount, launch: &Launch) -> Resu
         Task::Move(task) => moves::launch(client, compiled, task, geometry, &bound),
         Task::Pack(task) => pack::launch(client, compiled, task, geometry, &bound),
         Task::Matmul(task) => matmul::launch(client, compiled, task, geometry, &bound),
+        Task::Pool(task) => pool::launch(client, compiled, task, geometry, &bound),
         Task::Count(task) => count::launch(client, compiled, task, geometry, &bound),
     }
 }

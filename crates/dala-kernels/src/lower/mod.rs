@@ -8,6 +8,7 @@ pub(crate) mod resample;
 pub(crate) mod shapes;
 pub(crate) mod softmax;
 pub(crate) mod view;
+pub(crate) mod windows;
 
 use dala_spec::work::{Argument, Fragment, Map};
 use dala_spec::{DType, Expr, Place, Program, Signature, SpecError, Task, TensorType};

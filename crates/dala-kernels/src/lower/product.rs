@@ -1,6 +1,6 @@
 //! Matrix products: the second operand is packed, then multiplied.
 
-use dala_spec::work::{Argument, Fragment, Matmul, Pack, Tile};
+use dala_spec::work::{Argument, Fragment, Matmul, Pack, Tile, Windows};
 use dala_spec::{DeviceFacts, Expr, Lowering, Place, Signature, SpecError, Step, Task, TensorType};
 
 use super::map;
@@ -16,6 +16,9 @@ pub(crate) struct Product {
     pub(crate) b_batched: bool,
     pub(crate) a_transposed: bool,
     pub(crate) b_transposed: bool,
+    /// The windows that are the rows of the first operand, where it is pictures. The second operand is then taken for weights,
+    /// which are packed by a launch of their own, so that a plan can do so once and for all.
+    pub(crate) windows: Option<Windows>,
 }
 
 /// What is made of each sum.
@@ -34,18 +37,32 @@ impl Product {
         facts: &DeviceFacts,
         epilogue: &Epilogue,
     ) -> Result<Lowering, SpecError> {
-        let (mut lowering, dtype) = (Lowering::new(), call.inputs[0].dtype);
-        let tile = Tile::choose(facts, dtype, self.m);
+        self.lower_with(call, facts, epilogue, Lowering::new(), Place::Input(1))
+    }
+
+    /// As [`lower`](Product::lower), after other launches, with another second operand.
+    pub(crate) fn lower_with(
+        self,
+        call: &Signature,
+        facts: &DeviceFacts,
+        epilogue: &Epilogue,
+        lowering: Lowering,
+        b: Place,
+    ) -> Result<Lowering, SpecError> {
+        let (mut lowering, dtype) = (lowering, call.inputs[0].dtype);
+        let tile = Tile::choose(facts, dtype, self.m, self.n);
         let b_batch = if self.b_batched { self.batch } else { 1 };
-        let packs = !self.b_transposed && Matmul::packs_itself(facts, tile, self.batch, self.m, self.n);
+        let packs = !self.b_transposed
+            && self.windows.is_none()
+            && Matmul::packs_itself(facts, tile, self.batch, self.m, self.n);
         let pack = Pack { batch: b_batch, k: self.k, n: self.n, transposed: self.b_transposed, dtype, tile };
         let size = b_batch * pack.panels() * self.k * tile.columns();
         let second = match packs {
-            true => Place::Input(1),
+            true => b,
             false => lowering.transient(TensorType::new(dtype, [size])),
         };
         if size > 0 && !packs {
-            lowering.step(Task::Pack(pack), [Place::Input(1)], second);
+            lowering.step(Task::Pack(pack), [b], second);
         }
         // Whole vectors are stored: rows that end elsewhere are cut to their length by a launch of their own.
         let padded = self.n.next_multiple_of(tile.lanes);
@@ -67,6 +84,7 @@ impl Product {
             a_batched: self.a_batched,
             b_batched: self.b_batched,
             a_transposed: self.a_transposed,
+            windows: self.windows.filter(|windows| !windows.are_pixels()),
             dtype,
             tile,
             packs,
@@ -75,7 +93,12 @@ impl Product {
         if packs {
             let panel = self.k * tile.columns();
             let scratch = lowering.transient(TensorType::new(dtype, [facts.units_per_cube as usize, panel]));
-            lowering.steps.push(Step { task: Task::Matmul(matmul), reads, writes: vec![Place::Output, scratch] });
+            lowering.steps.push(Step {
+                task: Task::Matmul(matmul),
+                reads,
+                writes: vec![Place::Output, scratch],
+                parts: Vec::new(),
+            });
             return Ok(lowering);
         }
         if whole {

@@ -240,7 +240,7 @@ fn in_one_pass(
     ];
     let load = load_float(4, call.inputs[0].dtype, call)?;
     let task = Task::Resample(Resample { from, to, taps, load, store: store.clone() });
-    Ok(Some(Step { task, reads, writes: Vec::new() }))
+    Ok(Some(Step { task, reads, writes: Vec::new(), parts: Vec::new() }))
 }
 
 #[cfg(test)]

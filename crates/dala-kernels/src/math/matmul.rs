@@ -52,6 +52,7 @@ fn product(inputs: &[TensorType], params: &ResolvedParams) -> Result<(Product, S
         b_batched: !b_batch.is_empty(),
         a_transposed,
         b_transposed,
+        windows: None,
     };
     Ok((product, Shape::new([batch, &[m, n]].concat())))
 }

@@ -64,6 +64,7 @@ fn product(call: &Signature) -> Product {
         b_batched: false,
         a_transposed: false,
         b_transposed: transposed,
+        windows: None,
     }
 }
 

@@ -317,7 +317,7 @@ enum Implied {
 
 /// The shape that an output has if nobody says otherwise.
 fn implied_shape(spec: &KernelSpec, sources: &[TensorType], params: &Params) -> Result<Shape, Implied> {
-    match spec.output.shape {
+    match &spec.output.shape {
         OutputShape::Inputs => {
             let sources = sources.iter().enumerate();
             let mut shapes = sources

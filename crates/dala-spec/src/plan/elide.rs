@@ -77,7 +77,8 @@ impl Graph {
             let map = Map { program: Program::identity(ty.dtype), shape: ty.shape.clone(), lens: vec![ty.shape.len()] };
             // Everything from the first writer on moves up by one place.
             self.open_place(first);
-            let node = Node { task: Task::Map(map), reads: Vec::new(), writes: vec![copy], stages, era };
+            let node =
+                Node { task: Task::Map(map), reads: Vec::new(), writes: vec![copy], stages, era, parts: Vec::new() };
             self.insert(first, node);
             let readers: Vec<NodeId> =
                 self.values[initial].readers.iter().copied().filter(|reader| *reader > first).collect();

@@ -2,7 +2,7 @@
 
 use super::{Blueprint, BlueprintStep, Verdict};
 use crate::expr::Op;
-use crate::work::{Fold, FoldOp, Map, Place, Task};
+use crate::work::{Fold, FoldOp, Map, Matmul, Place, PoolOp, Task, Windows};
 use crate::{DType, StageSpec, TensorType};
 
 impl Blueprint {
@@ -114,9 +114,15 @@ impl Blueprint {
         lines
     }
 
-    /// What the stages of a launch are called, in order.
+    /// What the stages of a launch are called, in order; of composite kernels, with the parts that it does.
     pub(super) fn stage_labels(&self, step: &BlueprintStep) -> Vec<String> {
-        step.stages.iter().map(|stage| self.label(*stage)).collect()
+        let mut labels: Vec<String> = step.stages.iter().map(|stage| self.label(*stage)).collect();
+        if let (Some(last), [first, rest @ ..]) = (labels.last_mut(), &step.parts[..]) {
+            let parts = [&[first], &rest.iter().collect::<Vec<_>>()[..]].concat();
+            let parts: Vec<String> = parts.into_iter().map(|part| clean(part)).collect();
+            *last = format!("{last}: {}", parts.join(", "));
+        }
+        labels
     }
 
     fn label(&self, stage: usize) -> String {
@@ -176,12 +182,31 @@ pub(super) fn describe(task: &Task) -> String {
         }
         Task::Move(moved) => format!("move, {} of {}", count(moved.rows(), "row"), count(moved.columns, "word")),
         Task::Pack(pack) => format!("pack, {}{}, {}", several(pack.batch), times(&[pack.k, pack.n]), pack.dtype),
+        Task::Matmul(Matmul { windows: Some(windows), n, m, dtype, .. }) => {
+            let batch = m / (windows.to[0] * windows.to[1]).max(1);
+            format!("convolution, {}, to {n} channels, {dtype}", describe_windows(windows, batch))
+        }
         Task::Matmul(matmul) => {
             let size = times(&[matmul.m, matmul.k, matmul.n]);
             format!("matmul, {}{size}, {}", several(matmul.batch), matmul.dtype)
         }
+        Task::Pool(pool) => {
+            let what = match pool.op {
+                PoolOp::Weighted => "convolution of each channel",
+                PoolOp::Sum => "sums",
+                PoolOp::Max => "largest",
+            };
+            format!("{what}, {}, {}", describe_windows(&pool.windows, pool.batch), pool.dtype)
+        }
         Task::Count(counted) => format!("count, {} in {}", count(counted.len, "element"), count(counted.bins, "bin")),
     }
+}
+
+/// Windows in a few words: `3 x 3 of 8 of 112 x 112 x 32`.
+fn describe_windows(windows: &Windows, batch: usize) -> String {
+    let [height, width] = windows.from;
+    let step = if windows.stride == [1, 1] { String::new() } else { format!(" every {}", times(&windows.stride)) };
+    format!("{}{step} of {}{}", times(&windows.size), several(batch), times(&[height, width, windows.channels]))
 }
 
 fn describe_map(map: &Map) -> String {
@@ -560,7 +585,7 @@ dropped, nobody needs the result
     #[test]
     fn constants_are_listed() {
         let mut plan = photo(false);
-        plan.constants = vec![Data::F32(vec![0.0; 14])];
+        plan.constants = vec![Data::F32(vec![0.0; 14]).into()];
         plan.steps[0].reads.push(Place::Constant(0));
         plan.steps[0].reads.push(Place::Input(0));
         let text = plan.explain();

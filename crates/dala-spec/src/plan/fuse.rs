@@ -9,6 +9,8 @@
 //! The earlier node moves to the place of the later one. That is allowed where nobody between the two reads what it makes,
 //! nobody overwrites what it reads, and no barrier stands there.
 
+use std::sync::Arc;
+
 use super::Rules;
 use super::elide::works_in_place;
 use super::graph::{Graph, Node, NodeId, Origin, ValueId};
@@ -261,7 +263,14 @@ impl Graph {
             return Err(Some("together they are too long to compile"));
         }
         let task = Task::Map(Map { program, shape, lens });
-        Ok(Node { task, reads: values, writes, stages: merged(first, second), era: second.era })
+        Ok(Node {
+            task,
+            reads: values,
+            writes,
+            stages: merged(first, second),
+            era: second.era,
+            parts: joined_parts(first, second),
+        })
     }
 
     /// Joins a program with an earlier one that reads the same: one pass over the input for both.
@@ -389,6 +398,7 @@ impl Graph {
                 writes: consumer.writes.clone(),
                 stages: merged(producer, consumer),
                 era: consumer.era,
+                parts: joined_parts(producer, consumer),
             }),
         }
     }
@@ -413,7 +423,14 @@ impl Graph {
             let pixels = self.pixel_epilogue(stencil, (consumer, map), value)?;
             let task = Task::Stencil(Stencil { pixels: Some(pixels), ..stencil.clone() });
             let (reads, writes) = (producer.reads.clone(), consumer.writes.clone());
-            return Ok(Node { task, reads, writes, stages: merged(producer, consumer), era: consumer.era });
+            return Ok(Node {
+                task,
+                reads,
+                writes,
+                stages: merged(producer, consumer),
+                era: consumer.era,
+                parts: joined_parts(producer, consumer),
+            });
         }
         let slots = slots_of(consumer, value);
         let broadcast = |slot: &usize| map.program.inputs()[*slot].broadcast;
@@ -459,7 +476,14 @@ impl Graph {
         }
         *store = Fragment { program, sources };
         let writes = consumer.writes.iter().chain(&producer.writes[1..]).copied().collect();
-        Ok(Node { task, reads, writes, stages: merged(producer, consumer), era: consumer.era })
+        Ok(Node {
+            task,
+            reads,
+            writes,
+            stages: merged(producer, consumer),
+            era: consumer.era,
+            parts: joined_parts(producer, consumer),
+        })
     }
 }
 
@@ -727,6 +751,7 @@ fn first_fragment_read(task: &Task) -> Option<usize> {
         Task::Resample(_) => Some(4),
         // What it multiplies it loads as it is; what its store program loads may be computed.
         Task::Matmul(_) => Some(2),
+        Task::Pool(pool) => Some(pool.operands()),
         Task::Map(_) | Task::Move(_) | Task::Pack(_) => None,
     }
 }
@@ -753,6 +778,7 @@ fn each_fragment(task: &mut Task, mut f: impl FnMut(&mut Fragment)) {
         Task::Weigh(weigh) => [&mut weigh.load, &mut weigh.store].into_iter().for_each(f),
         Task::Resample(resample) => [&mut resample.load, &mut resample.store].into_iter().for_each(f),
         Task::Matmul(matmul) => f(&mut matmul.store),
+        Task::Pool(pool) => f(&mut pool.store),
         Task::Count(count) => f(&mut count.bin),
         Task::Map(_) | Task::Move(_) | Task::Pack(_) => {}
     }
@@ -769,6 +795,7 @@ fn store_fragment(task: &mut Task) -> Option<(&mut Fragment, bool)> {
         Task::Weigh(weigh) => Some((&mut weigh.store, false)),
         Task::Resample(resample) => Some((&mut resample.store, false)),
         Task::Matmul(matmul) => Some((&mut matmul.store, true)),
+        Task::Pool(pool) => Some((&mut pool.store, true)),
         Task::Map(_) | Task::Move(_) | Task::Pack(_) | Task::Count(_) => None,
     }
 }
@@ -783,4 +810,11 @@ fn merged(first: &Node, second: &Node) -> Vec<usize> {
     stages.sort_unstable();
     stages.dedup();
     stages
+}
+
+/// The parts of two nodes, in order.
+fn joined_parts(first: &Node, second: &Node) -> Vec<Arc<str>> {
+    let mut parts = first.parts.clone();
+    parts.extend(second.parts.iter().filter(|part| !first.parts.contains(part)).cloned());
+    parts
 }

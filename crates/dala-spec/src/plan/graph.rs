@@ -1,5 +1,7 @@
 //! Launches over values: what reads what, and what must come before what.
 
+use std::sync::Arc;
+
 use crate::work::{Map, Task};
 use crate::{DType, Data, Lowering, Place, Program, TensorType};
 
@@ -56,6 +58,8 @@ pub struct Node {
     pub stages: Vec<usize>,
     /// How many barriers come before it.
     pub era: usize,
+    /// The parts of a composite kernel that it does, in order.
+    pub parts: Vec<Arc<str>>,
 }
 
 /// A stage of a pipeline whose types are known, over buffers by number.
@@ -107,7 +111,7 @@ pub struct Graph {
     /// The launches, in order; none where one was fused into another.
     pub nodes: Vec<Option<Node>>,
     /// The constants.
-    pub constants: Vec<Data>,
+    pub constants: Vec<Arc<Data>>,
     /// The users' buffers: types and names.
     pub externals: Vec<(TensorType, String)>,
     /// What each stage is called.
@@ -145,7 +149,14 @@ impl Graph {
                     let Some(source) = current[from] else { continue };
                     let (task, ty) = (copy_task(&cells[from].ty, &cells[to].ty), cells[to].ty.clone());
                     let target = graph.value(ty, Origin::Written, &cells[to].name);
-                    graph.push(Node { task, reads: vec![source], writes: vec![target], stages: vec![stage], era });
+                    graph.push(Node {
+                        task,
+                        reads: vec![source],
+                        writes: vec![target],
+                        stages: vec![stage],
+                        era,
+                        parts: Vec::new(),
+                    });
                     current[to] = Some(target);
                 }
                 Call::Run { lowering, inputs, output } => {
@@ -196,7 +207,7 @@ impl Graph {
             let (reads, writes) = (step.reads.iter().map(value).collect(), step.writes.iter().map(value).collect());
             let (Some(reads), Some(writes)): (Option<Vec<_>>, Option<Vec<_>>) = (reads, writes) else { continue };
             let task = self.plain(step.task, &reads, &writes);
-            self.push(Node { task, reads, writes, stages: vec![stage], era });
+            self.push(Node { task, reads, writes, stages: vec![stage], era, parts: step.parts });
         }
     }
 
@@ -295,7 +306,7 @@ impl Graph {
         let mut kept = Vec::new();
         for value in &mut self.values {
             if let (Origin::Constant(number), false) = (value.origin, value.readers.is_empty()) {
-                let data = std::mem::replace(&mut self.constants[number], Data::U8(Vec::new()));
+                let data = self.constants[number].clone();
                 kept.push(data);
                 value.origin = Origin::Constant(kept.len() - 1);
             }

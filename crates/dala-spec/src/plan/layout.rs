@@ -4,6 +4,8 @@ use super::Verdict;
 use super::elide::{is_copy, works_in_place};
 use super::graph::{Graph, Node, NodeId, Origin, ValueId};
 use crate::work::Map;
+use std::sync::Arc;
+
 use crate::{Data, Place, ResolvedParams, Scalar, Signature, Task, TensorType};
 
 /// Sizes of scratch memory are multiples of this, as kernels read and write whole vectors.
@@ -39,6 +41,8 @@ pub struct BlueprintStep {
     pub era: usize,
     /// Bytes that it reads and writes.
     pub bytes: usize,
+    /// The parts of a composite kernel that it does, in order.
+    pub parts: Vec<Arc<str>>,
 }
 
 /// A plan, as plain data.
@@ -53,7 +57,7 @@ pub struct Blueprint {
     /// The bytes that values in scratch memory would need, if none shared.
     pub scratch_unshared: usize,
     /// Data that the launches need beside the users' own.
-    pub constants: Vec<Data>,
+    pub constants: Vec<Arc<Data>>,
     /// What each stage is called.
     pub labels: Vec<String>,
     /// What was fused and what was not, and why.
@@ -103,6 +107,7 @@ impl Blueprint {
                 stages: node.stages.clone(),
                 era: node.era,
                 bytes: bytes(node),
+                parts: node.parts.clone(),
             }
         };
         let steps: Vec<BlueprintStep> = graph.live().map(step).collect();

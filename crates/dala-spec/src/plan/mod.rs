@@ -12,6 +12,7 @@
 
 mod elide;
 mod explain;
+mod fold;
 mod fuse;
 mod graph;
 mod layout;
@@ -40,6 +41,7 @@ pub struct Rules<'a> {
 pub fn plan(graph: Graph, rules: &Rules) -> Blueprint {
     let mut graph = graph;
     graph.drop_dead();
+    graph.fold_constants();
     if rules.fuse {
         graph.elide_copies();
         graph.fuse(rules);

@@ -1,7 +1,7 @@
 //! Matrix products, and counting.
 
 use super::Fragment;
-use crate::{DType, DeviceFacts};
+use crate::{DType, Data, DeviceFacts};
 
 /// The part of a product that one unit keeps in its registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -15,16 +15,112 @@ pub struct Tile {
 }
 
 impl Tile {
-    /// The tile that suits a device and a number of rows.
-    pub fn choose(facts: &DeviceFacts, dtype: DType, rows: usize) -> Tile {
-        // As many accumulators as a CPU has registers for, or as a GPU has for each unit.
-        let (lanes, vectors) = if facts.cpu { (64 / dtype.size(), 4) } else { (4, 4) };
-        Tile { lanes, rows: if rows == 1 { 1 } else { 4 }, vectors }
+    /// The tile that suits a device and a result of `rows` rows and `columns` columns.
+    pub fn choose(facts: &DeviceFacts, dtype: DType, rows: usize, columns: usize) -> Tile {
+        let widest = if facts.cpu { 64 / dtype.size() } else { 4 };
+        // Columns that end in the middle of a wide vector fill narrower ones.
+        let lanes = if facts.cpu && !columns.is_multiple_of(widest) && columns.is_multiple_of(widest / 2) {
+            widest / 2
+        } else {
+            widest
+        };
+        let total = columns.div_ceil(lanes).max(1);
+        // As many accumulators as a CPU has registers for, or as a GPU has for each unit, with the least columns beyond the end.
+        let shapes: &[(usize, usize)] = match facts.cpu {
+            true => &[(4, 4), (5, 4), (3, 6), (6, 4), (2, 8), (1, 8)],
+            false => &[(4, 4), (3, 4), (2, 4), (1, 4)],
+        };
+        let beyond = |vectors: usize| total.next_multiple_of(vectors) - total;
+        let best = shapes.iter().min_by_key(|(vectors, _)| beyond(*vectors));
+        let (vectors, tile_rows) = best.copied().unwrap_or((4, 4));
+        Tile { lanes, rows: if rows == 1 { 1 } else { tile_rows }, vectors }
     }
 
     /// How many columns a panel has.
     pub const fn columns(self) -> usize {
         self.lanes * self.vectors
+    }
+}
+
+/// Windows of pictures as the rows of a matrix: one for each pixel of the result, its elements in the order of the window's rows,
+/// its columns, and their channels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Windows {
+    /// Rows and columns of the pictures.
+    pub from: [usize; 2],
+    /// Rows and columns of the result.
+    pub to: [usize; 2],
+    /// Elements of a pixel.
+    pub channels: usize,
+    /// Rows and columns of a window.
+    pub size: [usize; 2],
+    /// How far apart windows are.
+    pub stride: [usize; 2],
+    /// How far apart the pixels of a window are.
+    pub dilation: [usize; 2],
+    /// Rows above and columns left of the picture that count as zeros.
+    pub padding: [usize; 2],
+}
+
+impl Windows {
+    /// How many elements a window has.
+    pub fn len(&self) -> usize {
+        self.size[0] * self.size[1] * self.channels
+    }
+
+    /// Whether windows have no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether each window is the pixel at its own place.
+    pub fn are_pixels(&self) -> bool {
+        self.size == [1, 1] && self.stride == [1, 1] && self.padding == [0, 0] && self.from == self.to
+    }
+
+    /// Whether windows reach beyond the picture along an axis.
+    fn leave(&self, axis: usize) -> bool {
+        let reach = (self.to[axis].max(1) - 1) * self.stride[axis] + (self.size[axis].max(1) - 1) * self.dilation[axis];
+        self.padding[axis] > 0 || reach >= self.from[axis] + self.padding[axis]
+    }
+
+    /// Whether windows reach beyond the picture.
+    pub fn leave_the_picture(&self) -> bool {
+        self.leave(0) || self.leave(1)
+    }
+}
+
+/// What is made of the elements of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PoolOp {
+    /// Their sum, each weighed: the step's second read is a weight for each element of a window.
+    Weighted,
+    /// Their sum, and how many they are: value 1.
+    Sum,
+    /// The largest; what is not a number counts only where there is nothing else, and nothing at all as zero.
+    Max,
+}
+
+/// Windows of pictures made to one pixel each, every channel by itself. The store program gets the result as value 0; channels are
+/// the places along the last axis.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    /// How many pictures there are.
+    pub batch: usize,
+    /// The windows.
+    pub windows: Windows,
+    /// What is made of them.
+    pub op: PoolOp,
+    /// The element type it computes in.
+    pub dtype: DType,
+    /// What is stored.
+    pub store: Fragment,
+}
+
+impl Pool {
+    /// How many of the step's reads are its own; the others are its store program's.
+    pub fn operands(&self) -> usize {
+        if self.op == PoolOp::Weighted { 2 } else { 1 }
     }
 }
 
@@ -50,6 +146,33 @@ impl Pack {
     /// How many panels a matrix has.
     pub fn panels(&self) -> usize {
         self.n.div_ceil(self.tile.columns())
+    }
+
+    /// The panels of a matrix that is at hand. None if it is no matrix of these sizes.
+    pub fn on_host(&self, matrix: &Data) -> Option<Data> {
+        match matrix {
+            Data::F32(elements) => self.panels_of(elements).map(Data::F32),
+            Data::F64(elements) => self.panels_of(elements).map(Data::F64),
+            _ => None,
+        }
+    }
+
+    fn panels_of<T: Copy + Default>(&self, matrix: &[T]) -> Option<Vec<T>> {
+        let (columns, panels) = (self.tile.columns(), self.panels());
+        if matrix.len() != self.batch * self.k * self.n {
+            return None;
+        }
+        let mut packed = vec![T::default(); self.batch * panels * self.k * columns];
+        let rows = packed.chunks_exact_mut(columns.max(1)).enumerate();
+        for (row, target) in rows {
+            let (place, panel, block) = (row % self.k, row / self.k % panels, row / self.k / panels);
+            let (first, start) = (panel * columns, block * self.k * self.n);
+            for (column, slot) in (first..self.n.min(first + columns)).zip(target) {
+                let at = if self.transposed { column * self.k + place } else { place * self.n + column };
+                *slot = matrix[start + at];
+            }
+        }
+        Some(packed)
     }
 }
 
@@ -82,6 +205,8 @@ pub struct Matmul {
     pub b_batched: bool,
     /// Whether the first operand is given as `{batch, k, m}`.
     pub a_transposed: bool,
+    /// The windows that are the rows of the first operand, where it is pictures.
+    pub windows: Option<Windows>,
     /// The element type it computes in.
     pub dtype: DType,
     /// The tile the second operand was packed for.

@@ -13,8 +13,10 @@ mod moves;
 pub use fold::{Finish, Fold, FoldOp, Phase};
 pub use fragment::{Argument, Fragment, Source};
 pub use image::{Border, Filter, Resample, Stencil, Weigh};
-pub use matrix::{Count, Matmul, Pack, Tile};
+pub use matrix::{Count, Matmul, Pack, Pool, PoolOp, Tile, Windows};
 pub use moves::{MOVE_AXES, Move};
+
+use std::sync::Arc;
 
 use crate::{Data, DeviceFacts, Program, Scalar, Shape, Signature, SpecError, Support, TensorType, Unsupported};
 
@@ -73,6 +75,8 @@ pub enum Task {
     Pack(Pack),
     /// A matrix product.
     Matmul(Matmul),
+    /// Windows of pictures made to one pixel each.
+    Pool(Pool),
     /// How often each bin occurs.
     Count(Count),
 }
@@ -95,6 +99,7 @@ impl Task {
             Task::Resample(resample) => vec![&resample.load.program, &resample.store.program],
             Task::Pack(_) | Task::Move(_) => Vec::new(),
             Task::Matmul(matmul) => vec![&matmul.store.program],
+            Task::Pool(pool) => vec![&pool.store.program],
             Task::Count(count) => vec![&count.bin.program],
         }
     }
@@ -116,6 +121,7 @@ impl Task {
             Task::Resample(resample) => vec![&mut resample.load.program, &mut resample.store.program],
             Task::Pack(_) | Task::Move(_) => Vec::new(),
             Task::Matmul(matmul) => vec![&mut matmul.store.program],
+            Task::Pool(pool) => vec![&mut pool.store.program],
             Task::Count(count) => vec![&mut count.bin.program],
         };
         for program in programs {
@@ -165,6 +171,7 @@ impl Task {
         let dtype = match self {
             Task::Pack(pack) => pack.dtype,
             Task::Matmul(matmul) => matmul.dtype,
+            Task::Pool(pool) => pool.dtype,
             _ => return Ok(support),
         };
         match facts.support(dtype) {
@@ -183,6 +190,8 @@ pub struct Step {
     pub reads: Vec<Place>,
     /// What it writes: one buffer for each output of its last program, then scratch memory if its task says so.
     pub writes: Vec<Place>,
+    /// What it is a part of, for people: the layers of a network. Empty where the kernel's own name says it all.
+    pub parts: Vec<Arc<str>>,
 }
 
 /// What a call comes down to.
@@ -193,7 +202,7 @@ pub struct Lowering {
     /// The scratch memory they need.
     pub transients: Vec<TensorType>,
     /// The data they need beside the call's own.
-    pub constants: Vec<Data>,
+    pub constants: Vec<Arc<Data>>,
 }
 
 impl Lowering {
@@ -209,14 +218,33 @@ impl Lowering {
     }
 
     /// Data that is uploaded once, when the plan is made.
-    pub fn constant(&mut self, data: Data) -> Place {
-        self.constants.push(data);
+    pub fn constant(&mut self, data: impl Into<Arc<Data>>) -> Place {
+        self.constants.push(data.into());
         Place::Constant(self.constants.len() - 1)
     }
 
     /// One more launch.
     pub fn step(&mut self, task: Task, reads: impl Into<Vec<Place>>, writes: Place) {
-        self.steps.push(Step { task, reads: reads.into(), writes: vec![writes] });
+        self.steps.push(Step { task, reads: reads.into(), writes: vec![writes], parts: Vec::new() });
+    }
+
+    /// The launches of a call of another kernel, with its params settled: `part` is what people call it.
+    pub fn append(&mut self, other: Lowering, inputs: &[Place], output: Place, part: &Arc<str>) {
+        let (transients, constants) = (self.transients.len(), self.constants.len());
+        self.transients.extend(other.transients);
+        self.constants.extend(other.constants);
+        let place = |place: &Place| match *place {
+            Place::Input(index) => inputs.get(index).copied().unwrap_or(output),
+            Place::Output => output,
+            Place::Transient(index) => Place::Transient(transients + index),
+            Place::Constant(index) => Place::Constant(constants + index),
+        };
+        self.steps.extend(other.steps.into_iter().map(|step| Step {
+            reads: step.reads.iter().map(place).collect(),
+            writes: step.writes.iter().map(place).collect(),
+            parts: vec![part.clone()],
+            task: step.task,
+        }));
     }
 
     /// The same launches with the params of a call settled in their programs.

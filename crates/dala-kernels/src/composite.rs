@@ -1,0 +1,211 @@
+//! Kernels made of kernels: calls over cells, some of which are constants. Networks are such kernels.
+
+use std::sync::Arc;
+
+use dala_spec::plan::{Call, Cell, Graph, plan};
+use dala_spec::{
+    DType, Data, DeviceFacts, Lowering, Params, Place, Rules, Signature, SpecError, Step, TensorType, validate,
+};
+
+use crate::compile::in_reach;
+use crate::{Kernel, Registry, launch, supported};
+
+/// Calls of kernels, one after the other, over the inputs of a call, constants and what earlier calls gave. Cells have numbers; the
+/// first ones are the inputs.
+#[derive(Clone, Debug)]
+pub struct Composite {
+    cells: Vec<Held>,
+    calls: Vec<Part>,
+    output: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Held {
+    ty: TensorType,
+    from: From,
+}
+
+#[derive(Clone, Debug)]
+enum From {
+    Input(usize),
+    Constant(Arc<Data>),
+    Call,
+    /// The elements of another cell, under another shape.
+    View(usize),
+}
+
+#[derive(Clone, Debug)]
+struct Part {
+    name: Arc<str>,
+    kernel: Arc<Kernel>,
+    inputs: Vec<usize>,
+    output: usize,
+    signature: Signature,
+}
+
+impl Composite {
+    /// No calls yet, over inputs of these types.
+    pub fn new(inputs: &[TensorType]) -> Composite {
+        let input = |(number, ty): (usize, &TensorType)| Held { ty: ty.clone(), from: From::Input(number) };
+        let cells = inputs.iter().enumerate().map(input).collect();
+        Composite { cells, calls: Vec::new(), output: 0 }
+    }
+
+    /// The type of a cell.
+    pub fn ty(&self, cell: usize) -> &TensorType {
+        &self.cells[cell].ty
+    }
+
+    /// The data of a cell that is known.
+    pub fn data(&self, cell: usize) -> Option<&Arc<Data>> {
+        match &self.cells[self.root(cell)].from {
+            From::Constant(data) => Some(data),
+            _ => None,
+        }
+    }
+
+    fn push(&mut self, ty: TensorType, from: From) -> usize {
+        self.cells.push(Held { ty, from });
+        self.cells.len() - 1
+    }
+
+    /// A cell that holds data which is known.
+    pub fn constant(&mut self, ty: TensorType, data: impl Into<Arc<Data>>) -> usize {
+        self.push(ty, From::Constant(data.into()))
+    }
+
+    /// The same elements under another shape of as many: no work.
+    pub fn view(&mut self, cell: usize, ty: TensorType) -> usize {
+        match *self.ty(cell) == ty {
+            true => cell,
+            false => self.push(ty, From::View(self.root(cell))),
+        }
+    }
+
+    /// Calls a kernel; gives the cell of what it makes, whose type is `output`. `name` is what people call this part.
+    ///
+    /// # Errors
+    ///
+    /// There is no such kernel, or the call does not fit it: the first problem with it.
+    pub fn call(
+        &mut self,
+        name: &str,
+        kernel: &str,
+        inputs: &[usize],
+        output: TensorType,
+        params: &Params,
+    ) -> Result<usize, SpecError> {
+        let kernel = Registry::built_in().get(kernel)?.clone();
+        let types: Vec<TensorType> = inputs.iter().map(|cell| self.ty(*cell).clone()).collect();
+        let first = |mut problems: Vec<SpecError>| problems.swap_remove(0);
+        let signature = validate(&kernel.spec, &types, &output, params).map_err(first)?;
+        let output = self.push(output, From::Call);
+        self.calls.push(Part { name: name.into(), kernel, inputs: inputs.to_vec(), output, signature });
+        Ok(output)
+    }
+
+    /// Says which cell is the result.
+    ///
+    /// # Errors
+    ///
+    /// None that callers could cause.
+    pub fn result(mut self, cell: usize) -> Result<Composite, SpecError> {
+        let root = self.root(cell);
+        let read = self.calls.iter().any(|call| call.inputs.iter().any(|input| self.root(*input) == root));
+        self.output = match (&self.cells[root].from, read) {
+            (From::Call, false) => root,
+            // What is read elsewhere as well, or nobody computes, is copied to where the caller wants it.
+            _ => self.call("result", "reshape", &[cell], self.ty(cell).clone(), &Params::new())?,
+        };
+        Ok(self)
+    }
+
+    /// The number of calls.
+    pub fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Whether there are no calls.
+    pub fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// The cell whose memory a cell is found in.
+    fn root(&self, cell: usize) -> usize {
+        match self.cells[cell].from {
+            From::View(of) => of,
+            _ => cell,
+        }
+    }
+
+    /// The launches of all calls on a device, neither fused nor laid out.
+    ///
+    /// # Errors
+    ///
+    /// The device lacks something.
+    pub fn lower(&self, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
+        let mut lowering = Lowering::new();
+        let mut places: Vec<Option<Place>> = vec![None; self.cells.len()];
+        for (number, cell) in self.cells.iter().enumerate() {
+            places[number] = match &cell.from {
+                From::Input(input) => Some(Place::Input(*input)),
+                From::Constant(data) => Some(lowering.constant(data.clone())),
+                From::Call if number == self.output => Some(Place::Output),
+                From::Call => Some(lowering.transient(cell.ty.clone())),
+                From::View(of) => places[*of],
+            };
+        }
+        for call in &self.calls {
+            let own =
+                supported(&call.kernel, &call.signature, facts)?.bound(&call.kernel.spec.name, &call.signature)?;
+            let inputs: Vec<Place> = call.inputs.iter().filter_map(|cell| places[*cell]).collect();
+            let output = places[call.output].unwrap_or(Place::Output);
+            lowering.append(own, &inputs, output, &call.name);
+        }
+        Ok(lowering)
+    }
+
+    /// What it gives, computed on the host in plain Rust.
+    ///
+    /// # Errors
+    ///
+    /// A call does not fit its kernel.
+    pub fn on_host(&self, inputs: &[Data]) -> Result<Option<Data>, SpecError> {
+        let mut made: Vec<Option<Data>> = vec![None; self.cells.len()];
+        for call in &self.calls {
+            let data = |cell: &usize| match &self.cells[self.root(*cell)].from {
+                From::Input(number) => inputs.get(*number).cloned(),
+                From::Constant(data) => Some((**data).clone()),
+                _ => made[self.root(*cell)].clone(),
+            };
+            let Some(own) = call.inputs.iter().map(data).collect::<Option<Vec<Data>>>() else { return Ok(None) };
+            made[call.output] = call.kernel.on_host(&call.signature, &own)?;
+        }
+        Ok(made[self.output].take())
+    }
+}
+
+/// The launches of one call fused with one another, in memory that they share one after the other.
+pub fn fused(lowering: Lowering, signature: &Signature, facts: &DeviceFacts) -> Lowering {
+    let output = signature.inputs.len();
+    let types = signature.inputs.iter().chain([&signature.output]);
+    let cells: Vec<Cell> = types.map(|ty| Cell { ty: ty.clone(), name: String::new(), transient: false }).collect();
+    let call = Call::Run { lowering, inputs: (0..output).collect(), output };
+    let rules = Rules { facts, launches: &|task| launch::launches(task, facts) && in_reach(task), fuse: true };
+    let blueprint = plan(Graph::build(&cells, vec![call], vec![String::new()]), &rules);
+    let place = |place: &Place| match *place {
+        Place::Input(number) if number == output => Place::Output,
+        place => place,
+    };
+    let steps = blueprint.steps.into_iter().map(|step| Step {
+        reads: step.reads.iter().map(place).collect(),
+        writes: step.writes.iter().map(place).collect(),
+        parts: step.parts,
+        task: step.task,
+    });
+    Lowering {
+        steps: steps.collect(),
+        transients: blueprint.scratch.iter().map(|bytes| TensorType::new(DType::U8, [*bytes])).collect(),
+        constants: blueprint.constants,
+    }
+}

@@ -1,0 +1,92 @@
+//! Windows of pictures `{batch, height, width, channels}`: what convolutions and pooling share.
+
+use dala_spec::work::Windows;
+use dala_spec::{KernelSpec, ParamKind, ResolvedParams, Shape, ShapeProblem, param};
+
+/// The largest size, stride, dilation and padding.
+const LARGEST: f64 = 4096.0;
+
+/// The params that say where windows are; `size` too where no weights say it.
+pub(crate) fn with_params(spec: KernelSpec, sized: bool, dilated: bool) -> KernelSpec {
+    let both = |name, default: [i64; 2], summary: &'static str| {
+        param(name, ParamKind::IntList).default(default.to_vec()).summary(summary)
+    };
+    let mut spec = spec;
+    if sized {
+        spec = spec.param(both("size", [2, 2], "rows and columns of a window"));
+    }
+    spec = spec.param(both("stride", [1, 1], "how many rows and columns apart windows are")).param(
+        param("padding", ParamKind::IntList)
+            .default(vec![0i64; 4])
+            .summary("rows above, columns left, rows below and columns right that are added around the picture"),
+    );
+    match dilated {
+        true => spec.param(both("dilation", [1, 1], "how many rows and columns apart the pixels of a window are")),
+        false => spec,
+    }
+}
+
+/// The windows of a call, whose size is given. None where the picture is no picture.
+pub(crate) fn windows(
+    params: &ResolvedParams,
+    x: &Shape,
+    size: [usize; 2],
+    dilated: bool,
+) -> Result<Windows, ShapeProblem> {
+    let &[_, height, width, channels] = x.dims() else {
+        return Err(ShapeProblem::Input(0, "{batch, height, width, channels}".to_owned()));
+    };
+    let both = |name: &'static str, least: i64| -> Result<[usize; 2], ShapeProblem> {
+        match *params.ints(name) {
+            [rows, columns] if rows.min(columns) >= least && rows.max(columns) <= LARGEST as i64 => {
+                Ok([rows as usize, columns as usize])
+            }
+            _ => Err(ShapeProblem::Param(name, least as f64, LARGEST)),
+        }
+    };
+    let stride = both("stride", 1)?;
+    let dilation = if dilated { both("dilation", 1)? } else { [1, 1] };
+    let list = params.ints("padding");
+    let [top, left, bottom, right] = *list else { return Err(ShapeProblem::Param("padding", 0.0, LARGEST)) };
+    if list.iter().any(|own| !(0..=LARGEST as i64).contains(own)) {
+        return Err(ShapeProblem::Param("padding", 0.0, LARGEST));
+    }
+    let padding = [top as usize, left as usize];
+    let along = |axis: usize, from: usize, after: i64| {
+        let covered = (size[axis].max(1) - 1) * dilation[axis] + 1;
+        let around = from + padding[axis] + after as usize;
+        around.checked_sub(covered).map(|rest| rest / stride[axis] + 1)
+    };
+    let to = [along(0, height, bottom), along(1, width, right)];
+    let ([Some(rows), Some(columns)], true) = (to, size[0].min(size[1]) > 0) else {
+        let [rows, columns] = size;
+        return Err(ShapeProblem::Input(0, format!("a picture that windows of {rows} x {columns} pixels fit into")));
+    };
+    Ok(Windows { from: [height, width], to: [rows, columns], channels, size, stride, dilation, padding })
+}
+
+/// The param `size`.
+pub(crate) fn size(params: &ResolvedParams) -> Result<[usize; 2], ShapeProblem> {
+    match *params.ints("size") {
+        [rows, columns] if rows.min(columns) >= 1 && rows.max(columns) <= LARGEST as i64 => {
+            Ok([rows as usize, columns as usize])
+        }
+        _ => Err(ShapeProblem::Param("size", 1.0, LARGEST)),
+    }
+}
+
+/// The positions in a picture of what belongs to one result: place in the window, and element of the picture.
+pub(crate) fn elements(windows: &Windows, index: usize, channels: usize) -> impl Iterator<Item = (usize, usize)> {
+    let own = *windows;
+    let pixel = index / channels.max(1);
+    let (x, y) = (pixel % own.to[1], pixel / own.to[1] % own.to[0]);
+    let picture = pixel / own.to[1] / own.to[0];
+    (0..own.size[0] * own.size[1]).filter_map(move |tap| {
+        let at = |axis: usize, place: usize, step: usize| {
+            let found = (place * own.stride[axis] + step * own.dilation[axis]).checked_sub(own.padding[axis])?;
+            (found < own.from[axis]).then_some(found)
+        };
+        let (row, column) = (at(0, y, tap / own.size[1])?, at(1, x, tap % own.size[1])?);
+        Some((tap, ((picture * own.from[0] + row) * own.from[1] + column) * own.channels))
+    })
+}

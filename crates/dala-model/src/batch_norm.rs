@@ -1,0 +1,86 @@
+//! Batch normalisation right after a convolution becomes part of the convolution's weights.
+
+use std::sync::Arc;
+
+use dala_spec::{Data, TensorType};
+
+use crate::limits::MIN_FOLDED;
+use crate::{Layer, Network, Op, Value};
+
+/// Folds each batch normalisation whose input only it reads and a convolution with constant weights makes. `weights` is
+/// the number of elements in the file: new weights are made in proportion to it, so sharing them cannot multiply memory.
+pub(crate) fn fold(network: &mut Network, weights: usize) {
+    let mut left = weights.saturating_mul(2).max(MIN_FOLDED);
+    let mut readers = vec![0usize; network.values.len()];
+    let reads = network.layers.iter().flat_map(|layer| &layer.inputs).chain(&network.outputs);
+    for &number in reads {
+        readers.get_mut(number).into_iter().for_each(|count| *count += 1);
+    }
+    let mut makers: Vec<Option<usize>> = vec![None; network.values.len()];
+    let mut folded = vec![false; network.layers.len()];
+    for number in 0..network.layers.len() {
+        let Some(layer) = network.layers.get(number) else { continue };
+        let (output, input) = (layer.output, layer.inputs.first().copied());
+        if let (Op::BatchNorm { epsilon }, Some(input)) = (&layer.op, input)
+            && readers.get(input) == Some(&1)
+            && let Some(conv) = makers.get(input).copied().flatten()
+            && let Some((weight, bias)) = new_weights(network, conv, layer, *epsilon, &mut left)
+        {
+            let numbers = [weight, bias].map(|value| {
+                network.values.push(value);
+                network.values.len() - 1
+            });
+            if let Some(conv) = network.layers.get_mut(conv)
+                && let [_, weight, bias] = conv.inputs.as_mut_slice()
+            {
+                [*weight, *bias] = numbers;
+                conv.output = output;
+                folded.get_mut(number).into_iter().for_each(|folded| *folded = true);
+            }
+        } else if matches!(layer.op, Op::Conv { .. }) {
+            makers.get_mut(output).into_iter().for_each(|maker| *maker = Some(number));
+        }
+    }
+    let mut folded = folded.iter();
+    network.layers.retain(|_| folded.next() == Some(&false));
+}
+
+/// The weights and bias of the convolution with the normalisation in them: exact up to one rounding.
+fn new_weights(network: &Network, conv: usize, norm: &Layer, epsilon: f32, left: &mut usize) -> Option<(Value, Value)> {
+    let value = |number: &usize| network.values.get(*number);
+    let floats = |number: &usize| match value(number)?.constant.as_deref()? {
+        Data::F32(values) => Some(values.as_slice()),
+        _ => None,
+    };
+    let [_, weight, bias] = network.layers.get(conv)?.inputs.as_slice() else { return None };
+    let [_, scale, shift, mean, variance] = norm.inputs.as_slice() else { return None };
+    let (weights, biases) = (floats(weight)?, floats(bias)?);
+    let (scale, shift, mean, variance) = (floats(scale)?, floats(shift)?, floats(mean)?, floats(variance)?);
+
+    let factors = scale.iter().zip(variance).map(|(&scale, &variance)| {
+        let factor = f64::from(scale) / (f64::from(variance) + f64::from(epsilon)).sqrt();
+        factor.is_finite().then_some(factor)
+    });
+    let factors = factors.collect::<Option<Vec<f64>>>()?;
+    *left = left.checked_sub(weights.len().checked_add(biases.len())?)?;
+    let size = weights.len().checked_div(factors.len()).filter(|&size| size > 0)?;
+    let new_weights = weights
+        .chunks_exact(size)
+        .zip(&factors)
+        .flat_map(|(channel, factor)| channel.iter().map(move |&weight| (f64::from(weight) * factor) as f32));
+    let new_biases =
+        biases.iter().zip(&factors).zip(mean.iter().zip(shift)).map(|((&bias, factor), (&mean, &shift))| {
+            ((f64::from(bias) - f64::from(mean)) * factor + f64::from(shift)) as f32
+        });
+    let made = |of: &usize, data: Vec<f32>| {
+        let Value { name, ty, .. } = value(of)?;
+        (ty.shape.len() == data.len()).then(|| Value {
+            name: format!("{name}.folded"),
+            ty: TensorType { dtype: ty.dtype, shape: ty.shape.clone() },
+            constant: Some(Arc::new(Data::F32(data))),
+        })
+    };
+    let mut data = Vec::with_capacity(weights.len());
+    data.extend(new_weights);
+    Some((made(weight, data)?, made(bias, new_biases.collect())?))
+}

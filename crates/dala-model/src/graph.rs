@@ -1,0 +1,185 @@
+//! The graph of a file with its names resolved: nodes over numbered values, before shapes are known.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use dala_spec::{Data, TensorType};
+
+use crate::ModelError;
+use crate::error::shown;
+use crate::limits::MAX_WEIGHTS;
+
+macro_rules! operators {
+    ($($name:ident: $min:literal..=$max:literal),+ $(,)?) => {
+        /// An operator that is read.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Operator { $($name),+ }
+
+        impl Operator {
+            pub(crate) fn from_name(name: &str) -> Option<Operator> {
+                match name {
+                    $(stringify!($name) => Some(Operator::$name),)+
+                    _ => None,
+                }
+            }
+
+            /// The fewest and the most inputs, over all versions.
+            pub(crate) fn inputs(self) -> (usize, usize) {
+                match self {
+                    $(Operator::$name => ($min, $max),)+
+                }
+            }
+        }
+    };
+}
+
+operators! {
+    Add: 2..=2, AveragePool: 1..=1, BatchNormalization: 5..=5, Cast: 1..=1, Clip: 1..=3, Concat: 1..=1_000_000,
+    Constant: 0..=0, ConstantOfShape: 1..=1, Conv: 2..=3, Div: 2..=2, Dropout: 1..=3, Exp: 1..=1, Flatten: 1..=1,
+    Gather: 2..=2, Gemm: 2..=3, GlobalAveragePool: 1..=1, HardSigmoid: 1..=1, HardSwish: 1..=1, Identity: 1..=1,
+    LeakyRelu: 1..=1, MatMul: 2..=2, MaxPool: 1..=1, Mul: 2..=2, Pad: 1..=4, ReduceMean: 1..=2, Relu: 1..=1,
+    Reshape: 2..=2, Resize: 1..=4, Shape: 1..=1, Sigmoid: 1..=1, Slice: 1..=5, Softmax: 1..=1, Sqrt: 1..=1,
+    Squeeze: 1..=2, Sub: 2..=2, Tanh: 1..=1, Transpose: 1..=1, Unsqueeze: 1..=2,
+}
+
+/// Elements and what they are.
+#[derive(Clone, Debug)]
+pub(crate) struct Tensor {
+    pub(crate) ty: TensorType,
+    pub(crate) data: Arc<Data>,
+}
+
+/// The value of an attribute.
+#[derive(Clone, Debug)]
+pub(crate) enum Attribute {
+    Int(i64),
+    Float(f32),
+    Text(String),
+    Tensor(Tensor),
+    Ints(Vec<i64>),
+    Floats(Vec<f32>),
+    /// Something else, and what it is.
+    Other(&'static str),
+}
+
+impl Attribute {
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Attribute::Int(_) => "an integer",
+            Attribute::Float(_) => "a float",
+            Attribute::Text(_) => "a text",
+            Attribute::Tensor(_) => "a tensor",
+            Attribute::Ints(_) => "a list of integers",
+            Attribute::Floats(_) => "a list of floats",
+            Attribute::Other(what) => what,
+        }
+    }
+}
+
+/// One use of an operator; inputs that are left out are `None`.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) name: String,
+    pub(crate) operator: Operator,
+    pub(crate) inputs: Vec<Option<usize>>,
+    pub(crate) output: Option<usize>,
+    pub(crate) attributes: Vec<(String, Attribute)>,
+}
+
+/// The values and nodes of a file. Only nodes that an output needs are left, each after those it reads from.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Graph {
+    pub(crate) opset: i64,
+    /// The names of the values.
+    pub(crate) names: Vec<String>,
+    /// The values that are weights.
+    pub(crate) constants: HashMap<usize, Tensor>,
+    /// The elements of all tensors in the file, those in attributes as well.
+    pub(crate) elements: usize,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) inputs: Vec<usize>,
+    pub(crate) outputs: Vec<usize>,
+}
+
+impl Graph {
+    /// Adds a tensor of the file to those there are.
+    pub(crate) fn count(&mut self, tensor: &Tensor) -> Result<(), ModelError> {
+        self.elements = self.elements.saturating_add(tensor.data.len());
+        if self.elements <= MAX_WEIGHTS {
+            return Ok(());
+        }
+        let what = "all weights together".to_owned();
+        Err(ModelError::TooLarge { what, limit: format!("{MAX_WEIGHTS} elements") })
+    }
+
+    /// Puts the nodes in an order in which they can run, and drops those that no output needs.
+    pub(crate) fn sort(&mut self) -> Result<(), ModelError> {
+        let mut makers: Vec<Option<usize>> = vec![None; self.names.len()];
+        for (number, node) in self.nodes.iter().enumerate() {
+            if let Some(maker) = node.output.and_then(|output| makers.get_mut(output)) {
+                *maker = Some(number);
+            }
+        }
+        let maker = |value: usize| makers.get(value).copied().flatten();
+        // Depth first from the outputs, with a stack of its own: a chain may be as long as the file allows. Then from
+        // every other node, only to find circles.
+        #[derive(Clone, Copy, PartialEq)]
+        enum State {
+            New,
+            Open,
+            Done,
+        }
+        let mut states = vec![State::New; self.nodes.len()];
+        let mut order = Vec::new();
+        let mut live = 0;
+        let from_outputs = self.outputs.iter().filter_map(|&output| maker(output)).map(|node| (node, true));
+        for (start, needed) in from_outputs.chain((0..self.nodes.len()).map(|node| (node, false))) {
+            let mut stack = vec![(start, 0)];
+            while let Some((number, next)) = stack.pop() {
+                let (Some(state), Some(node)) = (states.get_mut(number), self.nodes.get(number)) else { continue };
+                if *state == State::Done {
+                    continue;
+                }
+                *state = State::Open;
+                let inputs = node.inputs.get(next..).unwrap_or_default();
+                let waiting = inputs.iter().enumerate().find_map(|(step, value)| {
+                    let before = maker((*value)?)?;
+                    (states.get(before) != Some(&State::Done)).then_some((next + step + 1, before))
+                });
+                match waiting {
+                    None => {
+                        if let Some(state) = states.get_mut(number) {
+                            *state = State::Done;
+                        }
+                        order.push(number);
+                    }
+                    Some((_, before)) if states.get(before) == Some(&State::Open) => {
+                        let name = self.nodes.get(before).map(|node| shown(&node.name)).unwrap_or_default();
+                        return Err(ModelError::Cyclic { node: name });
+                    }
+                    Some((next, before)) => {
+                        stack.push((number, next));
+                        stack.push((before, 0));
+                    }
+                }
+            }
+            if needed {
+                live = order.len();
+            }
+        }
+        order.truncate(live);
+        // Any order that can run will do, and the file's own is the one its author knows.
+        let read_by = |node: usize| self.nodes.get(node).into_iter().flat_map(|node| node.inputs.iter().flatten());
+        let in_file_order = |nodes: &[usize]| {
+            nodes.iter().all(|&node| read_by(node).all(|&value| maker(value).is_none_or(|before| before < node)))
+        };
+        let mut in_order = order.clone();
+        in_order.sort_unstable();
+        if in_file_order(&in_order) {
+            order = in_order;
+        }
+        let mut nodes: Vec<Option<Node>> = std::mem::take(&mut self.nodes).into_iter().map(Some).collect();
+        self.nodes = order.iter().filter_map(|&number| nodes.get_mut(number)?.take()).collect();
+        Ok(())
+    }
+}

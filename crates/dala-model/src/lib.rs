@@ -1,0 +1,42 @@
+//! Reads trained networks from ONNX files into typed layers: parameters checked, shapes known, constants computed.
+//!
+//! This crate knows no device and computes nothing but constants. [`Model::read`] checks a file and lists everything in
+//! it that is not supported; [`Model::resolve`] gives, for a batch size, a [`Network`] whose layers can be carried out
+//! one after the other. Files are not trusted: whatever is in one, reading it ends with a model or a [`ModelError`], and
+//! takes memory in proportion to the file.
+//!
+//! The main types:
+//!
+//! - [`Model`]: a file that was read, with open batch size; [`Port`] and [`Dim`] say what goes in and comes out
+//! - [`Network`], [`Layer`], [`Value`]: the model for one batch size
+//! - [`Op`]: what a layer computes
+//! - [`ModelError`]: why a file was refused
+
+mod batch_norm;
+mod error;
+mod fold;
+mod graph;
+mod infer;
+mod kernel;
+pub mod limits;
+mod lower;
+mod model;
+mod network;
+mod op;
+pub mod proto;
+mod read;
+mod resolve;
+mod scan;
+mod supported;
+
+#[cfg(test)]
+extern crate self as dala_model;
+#[cfg(test)]
+#[path = "../tests/builder/mod.rs"]
+mod builder;
+
+pub use error::{ModelError, UnsupportedOperator};
+pub use kernel::{LoadError, LoadModel};
+pub use model::{Dim, Model, Port};
+pub use network::{Layer, Network, Value};
+pub use op::{BinaryOp, Coordinates, Op, PadMode, ResizeMode, Rounding};

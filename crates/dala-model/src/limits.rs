@@ -1,0 +1,29 @@
+//! How large a file and what it describes may be. Everything that a file says is checked against these before memory
+//! is taken for it.
+
+/// Bytes of a file.
+pub const MAX_FILE_BYTES: u64 = 2 << 30;
+/// Nodes of a graph.
+pub const MAX_NODES: usize = 100_000;
+/// Initializers, inputs and outputs of a graph, together.
+pub const MAX_VALUES: usize = 200_000;
+/// Names of inputs and outputs of all nodes.
+pub const MAX_NAMES: usize = 1_000_000;
+/// Attributes of all nodes.
+pub const MAX_ATTRIBUTES: usize = 400_000;
+/// Dimensions of all inputs and outputs of a graph.
+pub const MAX_DIMENSIONS: usize = 1_000_000;
+/// Dimensions of one tensor.
+pub const MAX_RANK: usize = 8;
+/// Elements of one tensor, and the size of any of its dimensions.
+pub const MAX_ELEMENTS: usize = 1 << 31;
+/// Elements of all weights of a file.
+pub const MAX_WEIGHTS: usize = 1 << 31;
+/// Elements of the outputs of all layers.
+pub const MAX_ACTIVATIONS: usize = 1 << 36;
+/// Elements computed on the host while resolving, however large the file is.
+pub const MAX_FOLDED: usize = 64 << 20;
+/// Elements that may be computed on the host however small the file is.
+pub const MIN_FOLDED: usize = 2 << 20;
+/// Characters of a name that an error shows.
+pub const SHOWN_CHARACTERS: usize = 80;
