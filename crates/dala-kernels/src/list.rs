@@ -63,7 +63,11 @@ macro_rules! with_kernels {
             }
             /// Parts of neural networks.
             nn {
+                batch_norm,
                 dense,
+                global_avg_pool,
+                hard_sigmoid,
+                hard_swish,
                 layer_norm,
                 log_softmax,
                 softmax,
