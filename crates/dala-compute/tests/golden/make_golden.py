@@ -1702,17 +1702,26 @@ def channels_last(x):
     return np.ascontiguousarray(np.moveaxis(x, 1, -1))
 
 
+def onnx_or_numpy(op, inputs, formula, **attributes):
+    """What ONNX Runtime gives, or NumPy for types it has no code for; and which."""
+    try:
+        return onnx_run(op, inputs, **attributes), f"onnxruntime.{op}"
+    except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented:
+        return formula(), "numpy"
+
+
+def double(dtype, **floats):
+    """The tolerance of f32, or that of f64."""
+    return near(dtype, 1e-14, 1e-14) if dtype == F64 else near(dtype, **floats)
+
+
 def pointwise_cases(g, op, formula, rows):
     """Cases of a function of one value from rows (name, shape, dtype, params)."""
     for name, shape, dtype, params in rows:
         # Well across both ends of the slope.
         x = np.asarray(g.normal(*shape, dtype=dtype, scale=4.0))
-        if dtype == F32:
-            out, reference = onnx_run(op, [x], **params), f"onnxruntime.{op}"
-        else:
-            out, reference = formula(x, params), "numpy"
-        tolerance = near(dtype) if dtype == F32 else near(dtype, 1e-14, 1e-14)
-        g.add(name, [x], out, reference, params, **tolerance)
+        out, reference = onnx_or_numpy(op, [x], lambda: formula(x, params), **params)
+        g.add(name, [x], out, reference, params, **double(dtype))
 
 
 @onnx_kernel
@@ -1775,8 +1784,8 @@ def batch_norm(g):
         variance = g.image(shape[-1], dtype=dtype, low=0.25, high=4.0)
         inputs = [channels_first(x), scale, bias, mean, variance]
         out = onnx_run("BatchNormalization", inputs, epsilon=params.get("epsilon", 1e-5))
-        tolerance = near(dtype, 8e-6, 4e-6) if dtype == F32 else near(dtype, 1e-14, 1e-14)
         given = [x, scale, bias, mean, variance]
+        tolerance = double(dtype, absolute=8e-6, relative=4e-6)
         g.add(name, given, channels_last(out), "onnxruntime.BatchNormalization", params, **tolerance)
 
 
@@ -1797,12 +1806,89 @@ def global_avg_pool(g):
     ]
     for name, shape, dtype in rows:
         x = g.normal(*shape, dtype=dtype)
-        if dtype == F32:
-            out = channels_last(onnx_run("GlobalAveragePool", [channels_first(x)]))
-            reference, tolerance = "onnxruntime.GlobalAveragePool", near(dtype)
+        planar = channels_first(x)
+        mean = lambda: planar.mean((2, 3), keepdims=True)
+        out, reference = onnx_or_numpy("GlobalAveragePool", [planar], mean)
+        g.add(name, [x], channels_last(out), reference, **double(dtype))
+
+
+
+# --------------------------------------------------------------------------
+# Shapes that broadcast, padding and picking, by ONNX Runtime too. Sums,
+# differences and products of two values are rounded once, and so exact;
+# devices divide with a few units of the last place.
+# --------------------------------------------------------------------------
+
+
+def broadcast_cases(g, op, formula):
+    rows = [
+        ("f32_equal", (7, 9), (7, 9), F32),
+        ("f32_one_element", (33,), (1,), F32),
+        ("f32_one_element_first", (), (5, 3), F32),
+        ("f32_one_element_of_more_axes", (4,), (1, 1), F32),
+        ("f32_row", (9, 33), (33,), F32),
+        ("f32_row_first", (33,), (9, 33), F32),
+        ("f32_column", (9, 33), (9, 1), F32),
+        ("f32_column_and_row", (9, 1), (1, 17), F32),
+        ("f32_channel", (2, 5, 4, 7), (7,), F32),
+        ("f32_channels_of_each_picture", (3, 4, 5, 16), (3, 1, 1, 16), F32),
+        ("f32_pixels", (2, 4, 5, 3), (2, 4, 5, 1), F32),
+        ("f32_pictures", (3, 4, 5, 2), (3, 1, 1, 1), F32),
+        ("f32_rows_of_pixels", (2, 6, 5, 4), (6, 1, 4), F32),
+        ("f32_both_in_between", (2, 1, 5, 1), (3, 1, 7), F32),
+        ("f32_five_axes", (2, 1, 3, 1, 5), (1, 4, 1, 2, 1), F32),
+        ("f32_no_rows", (0, 5), (1, 5), F32),
+        ("f64_channel", (3, 5, 4), (4,), F64),
+        ("s32_column", (7, 9), (7, 1), S32),
+        ("s64_row", (7, 9), (9,), S64),
+        ("u8_channel", (6, 5, 4), (4,), U8),
+        ("u8_odd_rows", (7, 5), (7, 1), U8),
+    ]
+    for name, left, right, dtype in rows:
+        if dtype.kind == "f":
+            a, b = (np.asarray(g.values(*shape, dtype=dtype)) for shape in (left, right))
+            out, reference = onnx_or_numpy(op, [a, b], lambda: formula(a, b))
+            tolerance = near(dtype, 0.0, 4 * np.finfo(dtype).eps) if op == "Div" else {}
         else:
-            out, reference, tolerance = x.mean((1, 2), keepdims=True), "numpy.mean", near(dtype, 1e-14, 1e-14)
-        g.add(name, [x], out, reference, **tolerance)
+            # Integers wrap there, and pixels saturate here: neither happens.
+            a, b = (g.integers(1, 15, *shape, dtype=dtype) for shape in (left, right))
+            if op == "Sub":
+                a += dtype.type(20)
+            if op == "Div":
+                a *= dtype.type(9)
+            out, reference = onnx_or_numpy(op, [a, b], lambda: formula(a, b))
+            tolerance = {}
+        g.add(name, [a, b], out, reference, **tolerance)
+
+
+@onnx_kernel
+def elementwise_add(g):
+    broadcast_cases(g, "Add", np.add)
+
+
+@onnx_kernel
+def elementwise_sub(g):
+    broadcast_cases(g, "Sub", np.subtract)
+
+
+@onnx_kernel
+def elementwise_mul(g):
+    broadcast_cases(g, "Mul", np.multiply)
+
+
+@onnx_kernel
+def elementwise_div(g):
+    broadcast_cases(g, "Div", lambda a, b: a / b if a.dtype.kind == "f" else a // b)
+
+
+@onnx_kernel
+def elementwise_max(g):
+    broadcast_cases(g, "Max", np.maximum)
+
+
+@onnx_kernel
+def elementwise_min(g):
+    broadcast_cases(g, "Min", np.minimum)
 
 
 # --------------------------------------------------------------------------

@@ -326,6 +326,10 @@ fn implied_shape(spec: &KernelSpec, sources: &[TensorType], params: &Params) -> 
             let first = shapes.clone().next();
             shapes.find(|shape| shape.len() != 1).or(first).cloned().ok_or(Implied::Unknown(None))
         }
+        OutputShape::Broadcast => sources
+            .iter()
+            .try_fold(Shape::default(), |shape, source| shape.broadcast(&source.shape))
+            .ok_or(Implied::Wrong),
         OutputShape::Any | OutputShape::Image => Err(Implied::Unknown(None)),
         OutputShape::Computed(rule) => {
             let mut problems = Vec::new();
