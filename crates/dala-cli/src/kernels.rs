@@ -80,6 +80,7 @@ fn output_text(rule: &OutputRule) -> String {
     };
     match rule.dtype {
         OutputDType::Inputs => format!("{shape}, element type of the inputs"),
+        OutputDType::First => format!("{shape}, element type of the first input"),
         OutputDType::OneOf(allowed) => format!("{shape}, element type one of {}", dtypes(allowed)),
     }
 }

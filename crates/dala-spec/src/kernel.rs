@@ -135,6 +135,8 @@ pub enum OutputShape {
 pub enum OutputDType {
     /// The same as that of every input.
     Inputs,
+    /// The same as that of the first input; the others have types of their own.
+    First,
     /// One of these, as the caller chooses.
     OneOf(DTypes),
 }

@@ -94,6 +94,10 @@ fn check_dtypes(spec: &KernelSpec, inputs: &[TensorType], output: &TensorType, p
                 mismatch("the output".to_owned(), &[first.dtype], output.dtype);
             }
         }
+        OutputDType::First => {
+            let Some(first) = inputs.first().filter(|first| first.dtype != output.dtype) else { return };
+            mismatch("the output".to_owned(), &[first.dtype], output.dtype);
+        }
     }
 }
 

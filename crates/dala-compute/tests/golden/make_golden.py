@@ -1891,6 +1891,95 @@ def elementwise_min(g):
     broadcast_cases(g, "Min", np.minimum)
 
 
+@onnx_kernel
+def pad(g):
+    # name, shape, dtype, before, after, mode, value (None is the default)
+    rows = [
+        ("f32_rank_1", (37,), F32, [3], [5], "constant", None),
+        ("f32_rank_1_value", (37,), F32, [3], [0], "constant", 1.5),
+        ("f32_2d", (9, 17), F32, [1, 2], [3, 4], "constant", -2.0),
+        ("f32_picture", (2, 5, 7, 16), F32, [0, 1, 1, 0], [0, 1, 1, 0], "constant", None),
+        ("f32_picture_one_side", (1, 5, 7, 3), F32, [0, 0, 0, 0], [0, 1, 1, 0], "constant", None),
+        ("f32_channels", (2, 3, 3, 5), F32, [0, 0, 0, 0], [0, 0, 0, 3], "constant", 7.0),
+        ("f32_five_axes", (2, 3, 1, 2, 3), F32, [1, 0, 2, 0, 1], [0, 1, 1, 0, 2], "constant", 0.5),
+        ("f32_nothing_added", (5, 7), F32, [0, 0], [0, 0], "constant", 3.0),
+        ("f32_edge", (9, 17), F32, [2, 0], [0, 5], "edge", None),
+        ("f32_edge_picture", (1, 4, 5, 3), F32, [0, 2, 3, 0], [0, 1, 7, 0], "edge", None),
+        ("f32_edge_far", (3,), F32, [10], [20], "edge", None),
+        ("f32_reflect", (9, 17), F32, [2, 0], [0, 5], "reflect", None),
+        ("f32_reflect_picture", (1, 4, 5, 4), F32, [0, 3, 1, 0], [0, 1, 4, 0], "reflect", None),
+        ("f32_reflect_whole", (4, 3), F32, [3, 2], [3, 2], "reflect", None),
+        ("f64_2d", (5, 6), F64, [1, 1], [0, 2], "constant", 0.25),
+        ("f64_edge", (5, 6), F64, [1, 1], [0, 2], "edge", None),
+        ("s32_2d", (5, 6), S32, [1, 1], [0, 2], "constant", -7),
+        ("s64_reflect", (5, 6), S64, [1, 1], [0, 2], "reflect", None),
+        ("s64_value", (7,), S64, [1], [2], "constant", -9),
+        ("u32_edge", (5, 6), U32, [1, 1], [0, 2], "edge", None),
+        ("u8_image", (9, 7, 4), U8, [1, 2, 0], [3, 0, 0], "constant", 255),
+        ("u8_image_of_three", (9, 7, 3), U8, [1, 2, 0], [3, 0, 0], "constant", None),
+        ("u8_reflect", (9, 7, 3), U8, [1, 2, 0], [3, 0, 0], "reflect", None),
+        ("u8_edge_gray", (9, 7), U8, [1, 2], [3, 0], "edge", None),
+    ]
+    for name, shape, dtype, before, after, mode, value in rows:
+        x = g.values(*shape, dtype=dtype)
+        inputs = [x, np.array(before + after, dtype=S64)]
+        inputs += [np.array(value, dtype=dtype)] if value is not None else []
+        around = list(zip(before, after))
+        fill = {"constant_values": value or 0} if mode == "constant" else {}
+        out, reference = onnx_or_numpy("Pad", inputs, lambda: np.pad(x, around, mode, **fill), mode=mode)
+        params = {"before": before, "after": after}
+        params |= {"mode": mode} if mode != "constant" else {}
+        params |= {"value": value} if value is not None else {}
+        g.add(name, [x], out, reference, params)
+
+
+@onnx_kernel
+def gather(g):
+    # name, shape, dtype, shape and type of the indices, axis
+    rows = [
+        ("f32_rank_1", (37,), F32, (17,), S32, 0),
+        ("f32_rows", (9, 33), F32, (5,), S32, 0),
+        ("f32_columns", (9, 33), F32, (65,), S32, 1),
+        ("f32_last_axis", (3, 4, 6), F32, (7,), S32, -1),
+        ("f32_middle", (3, 9, 5), F32, (4,), S32, 1),
+        ("f32_table_of_words", (40, 16), F32, (3, 7), S64, 0),
+        ("f32_indices_of_3_axes", (2, 6, 3), F32, (2, 3, 2), S64, 1),
+        ("f32_one_index", (9, 5), F32, (), S64, 0),
+        ("f32_one_index_in_a_list", (9, 5), F32, (1,), S32, 1),
+        ("f32_axis_of_one", (4, 1, 3), F32, (6,), S32, 1),
+        ("f32_unsigned", (9, 5), F32, (8,), U32, 0),
+        ("f32_no_indices", (9, 5), F32, (0,), S32, 0),
+        ("f32_no_rows", (0, 5), F32, (3,), S32, 1),
+        ("f64_rows", (9, 5), F64, (7,), S64, 0),
+        ("f64_columns", (9, 5), F64, (7,), S32, 1),
+        ("s32_rows", (9, 5), S32, (7,), S64, 0),
+        ("s64_columns", (9, 5), S64, (7,), S64, 1),
+        ("u32_rows", (9, 5), U32, (7,), U32, 0),
+        ("u8_pixels", (33, 4), U8, (17,), S32, 0),
+        ("u8_pixels_of_three", (33, 3), U8, (17,), S64, 0),
+        ("u8_channels", (5, 7, 4), U8, (4,), S32, 2),
+    ]
+    for name, shape, dtype, count, kind, axis in rows:
+        x, size = g.values(*shape, dtype=dtype), shape[axis]
+        # Half of them count from the end.
+        low = 0 if kind == U32 else -size
+        indices = np.asarray(g.integers(low, size, *count, dtype=kind))
+        # ONNX has no unsigned indices.
+        picks = indices.astype(S64) if kind == U32 else indices
+        out, reference = onnx_or_numpy("Gather", [x, picks], lambda: x.take(picks, axis), axis=axis)
+        g.add(name, [x, indices], out, reference, {"axis": axis} if axis else {})
+    x = g.values(9, 5)
+    for kind in (S32, S64, U32):
+        info = np.iinfo(kind)
+        far = [info.min, -10, -9, -1, 0, 8, 9, 2**31 - 1, 2**32 + 3, -(2**32) - 3, info.max]
+        far = np.array([index for index in far if info.min <= index <= info.max], dtype=kind)
+        # What is outside counts as the nearest inside, after counting from the end.
+        whole = [int(index) for index in far]
+        inside = np.clip([index + 9 if index < 0 else index for index in whole], 0, 8)
+        name = {"i": "signed", "u": "unsigned"}[kind.kind]
+        g.add(f"f32_outside_{name}_{8 * kind.itemsize}", [x, far], x[inside.astype(np.intp)], "numpy.clip")
+
+
 # --------------------------------------------------------------------------
 
 
