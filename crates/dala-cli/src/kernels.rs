@@ -73,12 +73,14 @@ fn param_text(param: &ParamSpec) -> String {
 fn output_text(rule: &OutputRule) -> String {
     let shape = match rule.shape {
         OutputShape::Inputs => "shape of the inputs",
+        OutputShape::Broadcast => "shape that the inputs broadcast to",
         OutputShape::Any => "any shape",
         OutputShape::Image => "shape {height, width} or {height, width, channels} with 1, 3 or 4 channels",
         OutputShape::Computed(rule) => &format!("shape: {}", rule.text),
     };
     match rule.dtype {
         OutputDType::Inputs => format!("{shape}, element type of the inputs"),
+        OutputDType::First => format!("{shape}, element type of the first input"),
         OutputDType::OneOf(allowed) => format!("{shape}, element type one of {}", dtypes(allowed)),
     }
 }

@@ -31,9 +31,14 @@ impl Reference<'_> {
         self.signature.params.get(name).and_then(ParamValue::as_f64).unwrap_or(f64::NAN)
     }
 
-    /// An input's element that belongs to output element `index`: the only one if there is only one.
+    /// An input's element that belongs to output element `index`: what is smaller than the output is repeated.
     pub fn at(&self, input: usize, index: usize) -> Scalar {
-        let index = if self.signature.is_broadcast(input) { 0 } else { index };
+        let (own, output) = (&self.signature.inputs[input].shape, &self.signature.output.shape);
+        let index = match own.len() {
+            1 => 0,
+            len if len == output.len() => index,
+            _ => repeated(own.dims(), output.dims(), index),
+        };
         self.inputs[input].get(index).unwrap_or(Scalar::U8(0))
     }
 
@@ -91,6 +96,17 @@ impl Reference<'_> {
     pub fn zip(&self, f: impl Fn(Scalar, Scalar) -> Scalar) -> Data {
         Data::collect(self.dtype(), (0..self.len()).map(|index| f(self.at(0, index), self.at(1, index))))
     }
+}
+
+/// Where output element `index` is found in a buffer whose axes of size 1, or that are not there, are repeated.
+fn repeated(own: &[usize], output: &[usize], index: usize) -> usize {
+    let (mut rest, mut place, mut stride) = (index, 0, 1);
+    for (own, output) in own.iter().rev().zip(output.iter().rev()) {
+        place += rest % output % own * stride;
+        rest /= output;
+        stride *= own;
+    }
+    place
 }
 
 /// A function on two values of one type: one formula for floats, one for integers, one for pixels.

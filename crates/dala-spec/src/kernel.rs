@@ -122,6 +122,9 @@ impl serde::Serialize for ShapeRule {
 pub enum OutputShape {
     /// The inputs' common shape; an input of one element counts for any shape.
     Inputs,
+    /// What the inputs' shapes broadcast to, as NumPy does it ([`Shape::broadcast`]); an input of one element counts for any
+    /// shape.
+    Broadcast,
     /// Whatever the caller gives.
     Any,
     /// An image: `{height, width}` or `{height, width, channels}` with 1, 3 or 4 channels.
@@ -136,6 +139,8 @@ pub enum OutputShape {
 pub enum OutputDType {
     /// The same as that of every input.
     Inputs,
+    /// The same as that of the first input; the others have types of their own.
+    First,
     /// One of these, as the caller chooses.
     OneOf(DTypes),
 }

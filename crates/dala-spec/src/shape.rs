@@ -45,6 +45,23 @@ impl Shape {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    /// The shape that two broadcast to: axes are compared from the last one on, and one that has size 1, or is not there, takes
+    /// the other's size. None if two sizes differ otherwise.
+    pub fn broadcast(&self, other: &Shape) -> Option<Shape> {
+        let (long, short) = if self.rank() >= other.rank() { (self, other) } else { (other, self) };
+        let mut dims = long.0.clone();
+        let shared = long.rank() - short.rank();
+        for (own, size) in dims[shared..].iter_mut().zip(short.dims()) {
+            *own = match (*own, *size) {
+                (own, size) if own == size => own,
+                (1, size) => size,
+                (own, 1) => own,
+                _ => return None,
+            };
+        }
+        Some(Shape(dims))
+    }
 }
 
 /// A shape seen as a picture.

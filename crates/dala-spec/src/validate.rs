@@ -94,6 +94,10 @@ fn check_dtypes(spec: &KernelSpec, inputs: &[TensorType], output: &TensorType, p
                 mismatch("the output".to_owned(), &[first.dtype], output.dtype);
             }
         }
+        OutputDType::First => {
+            let Some(first) = inputs.first().filter(|first| first.dtype != output.dtype) else { return };
+            mismatch("the output".to_owned(), &[first.dtype], output.dtype);
+        }
     }
 }
 
@@ -138,6 +142,24 @@ fn check_shapes(spec: &KernelSpec, inputs: &[TensorType], output: &TensorType, p
             // One element is one element, whatever its rank.
             if output.shape != *shape && !(shape.len() == 1 && output.shape.len() == 1) {
                 mismatch("the output".to_owned(), shape, &output.shape);
+            }
+        }
+        OutputShape::Broadcast => {
+            let (mut shape, mut several) = (Shape::default(), Shape::default());
+            for (input, found) in spec.inputs.iter().zip(inputs).filter(|(input, _)| !input.side) {
+                let Some(both) = shape.broadcast(&found.shape) else {
+                    let expected = format!("that broadcasts with {shape}");
+                    return mismatch(format!("input `{}`", input.name), &expected, &found.shape);
+                };
+                if found.shape.len() != 1 {
+                    several = several.broadcast(&found.shape).unwrap_or_default();
+                }
+                shape = both;
+            }
+            // One element is one element, whatever its rank.
+            let single = shape.len() == 1 && output.shape.len() == 1;
+            if output.shape != shape && output.shape != several && !single {
+                mismatch("the output".to_owned(), &shape, &output.shape);
             }
         }
         OutputShape::Image => match output.shape.dims() {
@@ -210,6 +232,20 @@ mod tests {
         assert_eq!(codes(&[f32s(&[2, 3]), f32s(&[])], &f32s(&[2, 3]), Params::new()), [""; 0]);
         assert_eq!(codes(&[f32s(&[1]), f32s(&[0])], &f32s(&[0]), Params::new()), [""; 0]);
         assert_eq!(codes(&[f32s(&[]), f32s(&[1])], &f32s(&[1, 1]), Params::new()), [""; 0]);
+    }
+
+    #[test]
+    fn shapes_broadcast() {
+        let spec = spec().output(OutputShape::Broadcast, OutputDType::Inputs);
+        let fits = |a: &[usize], b: &[usize], output: &[usize]| {
+            validate(&spec, &[f32s(a), f32s(b)], &f32s(output), &Params::new()).is_ok()
+        };
+        assert!(fits(&[4, 5], &[4, 5], &[4, 5]) && fits(&[4, 5], &[5], &[4, 5]) && fits(&[4, 1], &[5], &[4, 5]));
+        assert!(fits(&[2, 1, 3], &[4, 1], &[2, 4, 3]) && fits(&[0, 3], &[1, 3], &[0, 3]));
+        // One element does not add axes, unless it is asked to.
+        assert!(fits(&[4], &[1, 1], &[4]) && fits(&[4], &[1, 1], &[1, 4]) && fits(&[1], &[], &[1, 1]));
+        assert!(!fits(&[4, 5], &[4], &[4, 5]) && !fits(&[4, 5], &[2, 1], &[4, 5]));
+        assert!(!fits(&[5], &[5], &[1, 5]) && !fits(&[4, 1], &[1, 5], &[4, 1]) && !fits(&[0], &[1], &[1]));
     }
 
     #[test]

@@ -108,7 +108,7 @@ fn check_device(name: &str) {
         for output in outputs(&kernel, cell.dtype) {
             let allowed = match kernel.spec.output.dtype {
                 OutputDType::OneOf(dtypes) => dtypes.contains(&output),
-                OutputDType::Inputs => true,
+                OutputDType::Inputs | OutputDType::First => true,
             };
             if !allowed {
                 assert_eq!(cell.support, Support::Refused);

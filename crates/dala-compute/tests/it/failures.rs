@@ -40,7 +40,10 @@ fn calls_that_do_not_fit() {
         expect_refused(&device, "arity", "relu", &[&x, &x], &y, none());
         expect_refused(&device, "arity", "elementwise_add", &[&x], &y, none());
         let error = expect_refused(&device, "shape_mismatch", "elementwise_add", &[&x, &short], &y, none());
-        assert_eq!(error.to_string(), "input `b` of kernel `elementwise_add` must have shape {4}, found {3}");
+        assert_eq!(
+            error.to_string(),
+            "input `b` of kernel `elementwise_add` must have shape that broadcasts with {4}, found {3}"
+        );
         expect_refused(&device, "shape_mismatch", "relu", &[&x], &f(&[2, 2]), none());
         expect_refused(&device, "dtype_mismatch", "elementwise_add", &[&x, &ints], &y, none());
         expect_refused(&device, "dtype_mismatch", "relu", &[&x], &ints, none());

@@ -1,6 +1,6 @@
 //! Every kernel whose calls cannot be made up from its spec, against results of other people's libraries.
 //!
-//! The files in `tests/golden/` are made by `make_golden.py` there with NumPy, SciPy, OpenCV and Pillow.
+//! The files in `tests/golden/` are made by `make_golden.py` there with NumPy, SciPy, OpenCV, Pillow and ONNX Runtime.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -38,7 +38,7 @@ fn call(random: &mut Random) -> Call {
         params,
     };
     let none = Params::new;
-    match random.below(9) {
+    match random.below(11) {
         0 => {
             let shape = picture(random);
             let params = none().with("border", random.pick(&BORDERS));
@@ -108,6 +108,25 @@ fn call(random: &mut Random) -> Call {
             to[axis] = parts.iter().map(|part| part[axis]).sum();
             let inputs: Vec<(DType, &[usize])> = parts.iter().map(|part| (any, &part[..])).collect();
             new("concat", &inputs, (any, &to), none().with("axis", axis as i64))
+        }
+        8 => {
+            let (from, mode) = (shape(random, 0..6), random.pick(&["constant", "edge", "reflect"]));
+            let side = |random: &mut Random| -> Vec<i64> {
+                let most = |size: &usize| if mode == "reflect" { *size } else { 9 };
+                from.iter().map(|size| if random.below(2) == 0 { 0 } else { random.below(most(size)) as i64 }).collect()
+            };
+            let (before, after) = (side(random), side(random));
+            let sides = before.iter().zip(&after).map(|(before, after)| (before + after) as usize);
+            let to: Vec<usize> = from.iter().zip(sides).map(|(size, sides)| size + sides).collect();
+            let params = none().with("before", before).with("after", after).with("mode", mode);
+            new("pad", &[(any, &from)], (any, &to), params.with("value", 7))
+        }
+        9 => {
+            let (from, indices) = (shape(random, 1..5), shape(random, 0..3));
+            let axis = random.below(from.len());
+            let to = [&from[..axis], &indices, &from[axis + 1..]].concat();
+            let kind = random.pick(&[DType::S32, DType::S64, DType::U32]);
+            new("gather", &[(any, &from), (kind, &indices)], (any, &to), none().with("axis", axis as i64))
         }
         _ => {
             let (m, n) = (1 + random.below(40), random.pick(&[1, 3, 16, 31, 64, 70, 128]));

@@ -1,5 +1,6 @@
 //! What kernels of a class share when they lower: a kernel says what is particular about it, and the class does the rest.
 
+pub(crate) mod broadcast;
 pub(crate) mod filter;
 pub(crate) mod pixel;
 pub(crate) mod product;

@@ -1,7 +1,8 @@
-//! Sum of two buffers: `a + b`. Integers wrap; pixels saturate; NaN propagates.
+//! Sum of two buffers, which broadcast: `a + b`. Integers wrap; pixels saturate; NaN propagates.
 
-use dala_spec::{Data, Expr, KernelSpec, NUMBERS};
+use dala_spec::{Data, KernelSpec, NUMBERS, OutputDType, OutputShape, Signature};
 
+use crate::lower::broadcast::pair;
 use crate::reference::{kernel_cases, on_pairs};
 use crate::{Kernel, Reference};
 
@@ -9,10 +10,15 @@ use crate::{Kernel, Reference};
 pub fn kernel() -> Kernel {
     let spec = KernelSpec::pointwise("elementwise_add")
         .alias("add")
-        .summary("Sum of two buffers: `a + b`")
+        .summary("Sum of two buffers, which broadcast: `a + b`")
         .input("a", NUMBERS)
-        .input("b", NUMBERS);
-    Kernel::pointwise(spec, |_| Expr::input("a") + Expr::input("b")).reference(reference)
+        .input("b", NUMBERS)
+        .output(OutputShape::Broadcast, OutputDType::Inputs);
+    let work = |call: &Signature| {
+        let (a, b) = pair(call);
+        a + b
+    };
+    Kernel::pointwise(spec, work).reference(reference)
 }
 
 fn reference(call: &Reference) -> Data {

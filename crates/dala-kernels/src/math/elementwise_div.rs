@@ -1,7 +1,8 @@
-//! Quotient of two buffers: `a / b`. Integers truncate, and by zero give 0; floats follow IEEE 754.
+//! Quotient of two buffers, which broadcast: `a / b`. Integers truncate, and by zero give 0; floats follow IEEE 754.
 
-use dala_spec::{Data, Expr, KernelSpec, NUMBERS, Tolerance};
+use dala_spec::{Data, KernelSpec, NUMBERS, OutputDType, OutputShape, Signature, Tolerance};
 
+use crate::lower::broadcast::pair;
 use crate::reference::{kernel_cases, on_pairs};
 use crate::{Kernel, Reference};
 
@@ -9,11 +10,16 @@ use crate::{Kernel, Reference};
 pub fn kernel() -> Kernel {
     let spec = KernelSpec::pointwise("elementwise_div")
         .alias("divide")
-        .summary("Quotient of two buffers: `a / b`")
+        .summary("Quotient of two buffers, which broadcast: `a / b`")
         .input("a", NUMBERS)
         .input("b", NUMBERS)
+        .output(OutputShape::Broadcast, OutputDType::Inputs)
         .tolerance(Tolerance::Ulps(3));
-    Kernel::pointwise(spec, |_| Expr::input("a") / Expr::input("b")).reference(reference)
+    let work = |call: &Signature| {
+        let (a, b) = pair(call);
+        a / b
+    };
+    Kernel::pointwise(spec, work).reference(reference)
 }
 
 fn reference(call: &Reference) -> Data {

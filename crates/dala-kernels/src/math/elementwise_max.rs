@@ -1,17 +1,23 @@
-//! Larger of two buffers: `max(a, b)`. Where one operand is NaN, the other is the result.
+//! Larger of two buffers, which broadcast: `max(a, b)`. Where one operand is NaN, the other is the result.
 
-use dala_spec::{Data, Expr, KernelSpec, NUMBERS};
+use dala_spec::{Data, KernelSpec, NUMBERS, OutputDType, OutputShape, Signature};
 
+use crate::lower::broadcast::pair;
 use crate::reference::{kernel_cases, on_pairs};
 use crate::{Kernel, Reference};
 
 /// The kernel.
 pub fn kernel() -> Kernel {
     let spec = KernelSpec::pointwise("elementwise_max")
-        .summary("Larger of two buffers: `max(a, b)`")
+        .summary("Larger of two buffers, which broadcast: `max(a, b)`")
         .input("a", NUMBERS)
-        .input("b", NUMBERS);
-    Kernel::pointwise(spec, |_| Expr::input("a").max(Expr::input("b"))).reference(reference)
+        .input("b", NUMBERS)
+        .output(OutputShape::Broadcast, OutputDType::Inputs);
+    let work = |call: &Signature| {
+        let (a, b) = pair(call);
+        a.max(b)
+    };
+    Kernel::pointwise(spec, work).reference(reference)
 }
 
 fn reference(call: &Reference) -> Data {

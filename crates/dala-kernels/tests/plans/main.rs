@@ -194,6 +194,18 @@ fn branches_that_join_are_one_program() {
     check("branches_that_join_are_one_program", plan(&cpu(), text, "input f32 4096x256, output f32 4096x256"));
 }
 
+/// What is repeated is looked up, and still part of the program.
+#[test]
+fn what_is_repeated_is_part_of_the_program() {
+    let text = r#"stage = [
+        { kernel = "elementwise_add", inputs = ["input", "bias"], output = "sum" },
+        { kernel = "hard_swish", input = "sum", output = "active" },
+        { kernel = "elementwise_mul", inputs = ["active", "gate"], output = "output" },
+    ]"#;
+    let buffers = "input f32 2x14x14x96, bias f32 96, gate f32 2x1x1x96, output f32 2x14x14x96";
+    check("what_is_repeated_is_part_of_the_program", plan(&cpu(), text, buffers));
+}
+
 /// Buffers of the user's in the middle of a chain are written in the same pass.
 #[test]
 fn one_pass_writes_several_buffers() {

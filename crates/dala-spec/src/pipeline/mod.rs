@@ -242,7 +242,7 @@ impl Checker<'_> {
                 name: cell.name.clone(),
                 possible: match spec.output.dtype {
                     OutputDType::OneOf(dtypes) => dtypes.to_vec(),
-                    OutputDType::Inputs => Vec::new(),
+                    OutputDType::Inputs | OutputDType::First => Vec::new(),
                 },
             });
         }
@@ -301,7 +301,7 @@ impl Checker<'_> {
 fn implied_type(spec: &KernelSpec, sources: &[TensorType]) -> Option<DType> {
     let first = sources.first().map(|source| source.dtype);
     match spec.output.dtype {
-        OutputDType::Inputs => first,
+        OutputDType::Inputs | OutputDType::First => first,
         OutputDType::OneOf([only]) => Some(*only),
         OutputDType::OneOf(dtypes) => first.filter(|first| dtypes.contains(first)),
     }
@@ -326,6 +326,10 @@ fn implied_shape(spec: &KernelSpec, sources: &[TensorType], params: &Params) -> 
             let first = shapes.clone().next();
             shapes.find(|shape| shape.len() != 1).or(first).cloned().ok_or(Implied::Unknown(None))
         }
+        OutputShape::Broadcast => sources
+            .iter()
+            .try_fold(Shape::default(), |shape, source| shape.broadcast(&source.shape))
+            .ok_or(Implied::Wrong),
         OutputShape::Any | OutputShape::Image => Err(Implied::Unknown(None)),
         OutputShape::Computed(rule) => {
             let mut problems = Vec::new();

@@ -1,0 +1,103 @@
+//! Elements picked along an axis: `out[.., i, ..] = x[.., indices[i], ..]`. The axes of `indices` take the place of the axis. A
+//! negative index counts from the end; one that is outside still counts as the nearest inside.
+
+use dala_spec::expr::CompareOp;
+use dala_spec::{
+    Class, DType, DTypes, Data, DeviceFacts, Expr, KernelSpec, Lowering, NUMBERS, OutputDType, ParamKind, Place,
+    Scalar, Shape, ShapeCall, ShapeProblem, Signature, SpecError, TensorType, param,
+};
+
+use crate::lower::{map, shapes};
+use crate::{Kernel, Reference};
+
+/// The element types of indices.
+const INDICES: DTypes = &[DType::S32, DType::S64, DType::U32];
+
+/// The kernel.
+pub fn kernel() -> Kernel {
+    let spec = KernelSpec::new("gather", Class::View)
+        .summary("Elements picked along an axis: `out[.., i, ..] = x[.., indices[i], ..]`")
+        .input("x", NUMBERS)
+        .input("indices", INDICES)
+        .computed("the input's, with the indices' axes in place of the axis", OutputDType::First, shape)
+        .param(param("axis", ParamKind::Int).default(0).summary("the axis, counted from the end if negative"));
+    Kernel::lowered(spec, lower).example(&[&[4, 3], &[2, 5]], &[2, 5, 3]).reference(reference)
+}
+
+fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
+    let (dims, indices) = (call.inputs[0].shape.dims(), call.inputs[1].shape.dims());
+    let axis = shapes::axis("axis", call.params.int("axis"), dims.len())?;
+    let shape = Shape::new([&dims[..axis], indices, &dims[axis + 1..]].concat());
+    match dims[axis] == 0 && !shape.is_empty() {
+        true => Err(ShapeProblem::Input(0, "at least one element along the axis".to_owned())),
+        false => Ok(shape),
+    }
+}
+
+/// The size of the axis, and how many elements each step along it moves.
+fn axis(call: &Signature) -> (usize, usize) {
+    let dims = call.inputs[0].shape.dims();
+    let axis = shapes::axis("axis", call.params.int("axis"), dims.len()).unwrap_or_default();
+    (dims[axis], dims[axis + 1..].iter().product())
+}
+
+/// The index that is found at `at`, kept inside an axis of `size`.
+fn kept(dtype: DType, at: Expr, size: usize) -> Expr {
+    let found = |at: Expr| Expr::input("indices").gather(at);
+    let last = || Expr::size(size - 1);
+    let index = match dtype {
+        DType::U32 => return found(at).min(last().cast(DType::U32)).cast(DType::S32),
+        // Two words, of which the second says whether the first is all there is.
+        DType::S64 => {
+            let low = found(at.clone() * 2).cast(DType::S32);
+            let high = found(at * 2 + 1).cast(DType::S32);
+            let sign =
+                |of: &Expr, below: Expr, other: Expr| Expr::select(of.clone().compare(CompareOp::Lt, 0), below, other);
+            let small = high.clone().compare(CompareOp::Eq, sign(&low, Expr::from(-1), Expr::from(0)));
+            Expr::select(small, low.clone(), sign(&high, -Expr::size(size), last()))
+        }
+        _ => found(at),
+    };
+    let from_end = index.clone() + Expr::size(size);
+    Expr::select(index.clone().compare(CompareOp::Lt, 0), from_end, index).clamp(0, last())
+}
+
+fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
+    let (x, indices, mut lowering) = (&call.inputs[0], &call.inputs[1], Lowering::new());
+    let (size, run) = axis(call);
+    // Bits are moved, whatever they mean: as words where runs allow it.
+    let bytes = x.dtype.size();
+    let word = if (run * bytes).is_multiple_of(4) { DType::U32 } else { DType::U8 };
+    let words = |elements: usize| elements * bytes / word.size();
+    let (run, count) = (words(run), indices.shape.len());
+    let outer = x.shape.len() / (size * axis(call).1).max(1);
+    let row = if run > 1 { Expr::index() / Expr::size(run) } else { Expr::index() };
+    let (block, at) = match outer {
+        1 => (None, row),
+        _ => (Some(row.clone() / Expr::size(count)), row % Expr::size(count)),
+    };
+    let index = kept(indices.dtype, at, size);
+    let index = block.into_iter().fold(index, |index, block| block * Expr::size(size) + index);
+    let place = if run > 1 { index * Expr::size(run) + Expr::index() % Expr::size(run) } else { index };
+    // Where a device does not compute with 64 bits, it still can look at both halves.
+    let numbers = match indices.dtype {
+        DType::S64 => TensorType::new(DType::U32, [2 * count]),
+        dtype => TensorType::new(dtype, [count]),
+    };
+    let named = [("x", TensorType::new(word, [words(x.shape.len())])), ("indices", numbers)];
+    let output = TensorType::new(word, [words(call.output.shape.len())]);
+    let task = map(&Expr::input("x").gather(place), &named, output, call)?;
+    lowering.step(task, [Place::Input(0), Place::Input(1)], Place::Output);
+    Ok(lowering)
+}
+
+fn reference(call: &Reference) -> Data {
+    let ((size, run), count) = (axis(call.signature), call.inputs[1].len());
+    call.moved(|index| {
+        let (row, column) = (index / run, index % run);
+        let own = call.inputs[1].get(row % count).map_or(0, Scalar::as_i64);
+        let own = if own < 0 { own.saturating_add(size as i64) } else { own };
+        let own = own.clamp(0, size as i64 - 1) as usize;
+        (0, (row / count * size + own) * run + column)
+    })
+}
