@@ -97,8 +97,8 @@ impl Model {
         }
         let (inputs, result) = (self.inputs().to_vec(), output.clone());
         let text = format!("{}, a row for each of the batch", described(&output.dims));
-        let spec = spec
-            .computed(text, OutputDType::OneOf(only(output.dtype)), move |call| shape(&inputs, &result, call));
+        let spec =
+            spec.computed(text, OutputDType::OneOf(only(output.dtype)), move |call| shape(&inputs, &result, call));
         let made = Made { model: self.clone(), inputs: self.inputs().to_vec(), known: Mutex::default() };
         // Whatever is wrong shows now, and not at the first call.
         made.composite(self.fixed_batch().unwrap_or(1)).map_err(|error| match error {

@@ -18,7 +18,8 @@ use layout::{axes_last, dims_last, turned};
 pub(crate) fn lower(network: &Network) -> Result<Composite, SpecError> {
     let ty = |number: &usize| network.values[*number].ty.clone();
     let types: Vec<TensorType> = network.inputs.iter().map(ty).collect();
-    let mut lowering = Lowerer { calls: Composite::new(&types), values: vec![Held::default(); network.values.len()], network };
+    let mut lowering =
+        Lowerer { calls: Composite::new(&types), values: vec![Held::default(); network.values.len()], network };
     for (cell, number) in network.inputs.iter().enumerate() {
         lowering.values[*number].first = Some(cell);
     }
@@ -321,7 +322,12 @@ impl Lowerer<'_> {
         let is_bias = self.calls.ty(c).shape.len() == columns && matches!(self.calls.ty(c).shape.dims(), [_] | [1, _]);
         if alpha == 1.0 && beta == 1.0 && !transpose_a && is_bias {
             let bias = self.calls.view(c, TensorType::new(ty.dtype, [columns]));
-            return self.call_first(layer, "dense", &[a, b, bias], &Params::new().with("transpose_weight", transpose_b));
+            return self.call_first(
+                layer,
+                "dense",
+                &[a, b, bias],
+                &Params::new().with("transpose_weight", transpose_b),
+            );
         }
         let params = Params::new().with("transpose_a", transpose_a).with("transpose_b", transpose_b);
         let mut product = self.calls.call(&layer.name, "matmul", &[a, b], ty.clone(), &params)?;
