@@ -84,3 +84,54 @@ fn new_weights(network: &Network, conv: usize, norm: &Layer, epsilon: f32, left:
     data.extend(new_weights);
     Some((made(weight, data)?, made(bias, new_biases.collect())?))
 }
+
+#[cfg(test)]
+mod tests {
+    use dala_spec::Data;
+
+    use crate::Op;
+    use crate::builder::Net;
+
+    fn net() -> Net {
+        Net::new(13)
+            .x(&[-1, 1, 4, 4])
+            .floats("w", &[2, 1, 1, 1], vec![2.0, -3.0])
+            .floats("b", &[2], vec![1.0, 0.5])
+            .floats("scale", &[2], vec![4.0, 1.0])
+            .floats("shift", &[2], vec![0.25, -1.0])
+            .floats("mean", &[2], vec![3.0, 0.0])
+            .floats("variance", &[2], vec![3.75, 0.75])
+            .node("Conv", &["x", "w", "b"], "conv", vec![])
+    }
+
+    fn norm(net: Net, input: &str, output: &str) -> Net {
+        let inputs = [input, "scale", "shift", "mean", "variance"];
+        net.node("BatchNormalization", &inputs, output, vec![crate::builder::float("epsilon", 0.25)])
+    }
+
+    #[test]
+    fn a_normalisation_becomes_part_of_the_weights() {
+        let network = norm(net(), "conv", "y").output("y").resolve(2).unwrap();
+        assert_eq!(network.layers.len(), 1);
+        let layer = &network.layers[0];
+        assert_eq!(layer.name, "the_conv");
+        assert_eq!(network.values[layer.output].name, "y");
+        let constant = |place: usize| network.values[layer.inputs[place]].constant.as_deref().cloned();
+        // Factors 4 / sqrt(4) and 1 / sqrt(1).
+        assert_eq!(constant(1), Some(Data::F32(vec![4.0, -3.0])));
+        assert_eq!(constant(2), Some(Data::F32(vec![-3.75, -0.5])));
+    }
+
+    #[test]
+    fn a_result_that_others_read_stays() {
+        let norms = |net: Net| {
+            let network = net.resolve(1).unwrap();
+            network.layers.iter().filter(|layer| matches!(layer.op, Op::BatchNorm { .. })).count()
+        };
+        assert_eq!(norms(norm(net(), "conv", "y").output("y").output("conv")), 1);
+        assert_eq!(norms(norm(net(), "conv", "y").node("Relu", &["conv"], "z", vec![]).output("y").output("z")), 1);
+        // The second follows no convolution.
+        assert_eq!(norms(norm(norm(net(), "conv", "y"), "y", "z").output("z")), 1);
+        assert_eq!(norms(norm(net(), "conv", "y").node("Relu", &["y"], "z", vec![]).output("z")), 0);
+    }
+}

@@ -122,3 +122,124 @@ impl Model {
         Err(ModelError::Batch { asked: batch, allowed })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use dala_spec::DType;
+
+    use super::*;
+    use crate::builder::{Net, everything, floats, single};
+    use crate::proto::{StringStringEntryProto, TensorProto, element_type};
+
+    #[test]
+    fn a_model_says_what_goes_in_and_comes_out() {
+        let model = Model::read(everything().bytes()).unwrap();
+        let dims = vec![Dim::Batch, Dim::Known(3), Dim::Known(17), Dim::Known(16)];
+        assert_eq!(model.inputs(), [Port { name: "x".to_owned(), dtype: DType::F32, dims }]);
+        let outputs: Vec<(&str, DType)> = model.outputs().iter().map(|port| (&*port.name, port.dtype)).collect();
+        assert_eq!(outputs, [("probabilities", DType::F32), ("double", DType::F64), ("padded", DType::F32)]);
+        assert_eq!(model.outputs()[0].dims, [Dim::Batch, Dim::Known(10)]);
+        assert_eq!(model.operators()[..2], [("Concat".to_owned(), 2), ("Conv".to_owned(), 2)]);
+        assert_eq!(model.parameters(), 216 + 72 + 8 + 8 + 8 + 2 + 80 + 40 + 4);
+        assert_eq!(model.fixed_batch(), None);
+        let network = model.resolve(3).unwrap();
+        assert_eq!(network.values[network.outputs[0]].ty.shape.dims(), [3, 10]);
+        // The shape arithmetic, the constants and the normalisation are gone.
+        assert_eq!(network.layers.len(), 23);
+    }
+
+    #[test]
+    fn a_fixed_batch_is_the_only_one() {
+        let model = Model::read(single(13, "Relu", &[4, 2], vec![], vec![]).bytes()).unwrap();
+        assert_eq!(model.fixed_batch(), Some(4));
+        assert!(model.resolve(4).is_ok());
+        assert_eq!(model.resolve(1).unwrap_err().code(), "bad_batch");
+        let open = Model::read(single(13, "Relu", &[-1, 2], vec![], vec![]).bytes()).unwrap();
+        assert_eq!(open.resolve(0).unwrap_err().code(), "bad_batch");
+        assert_eq!(open.resolve(usize::MAX).unwrap_err().code(), "too_large");
+    }
+
+    #[test]
+    fn only_the_first_axis_may_be_open() {
+        let error = Model::read(single(13, "Relu", &[-1, 2, -1], vec![], vec![]).bytes()).unwrap_err();
+        assert!(matches!(error, ModelError::SymbolicAxis { axis: 2, .. }), "{error}");
+    }
+
+    #[test]
+    fn everything_that_is_not_supported_is_listed() {
+        let net = Net::new(13)
+            .x(&[1, 2])
+            .node("Loop", &["nowhere"], "a", vec![])
+            .node("Relu", &["x"], "b", vec![])
+            .node("Einsum", &["x"], "c", vec![])
+            .node("Resize", &["x"], "d", vec![crate::builder::text("mode", "cubic")]);
+        let ModelError::Unsupported { operators } = Model::read(net.bytes()).unwrap_err() else {
+            panic!("another error")
+        };
+        let found: Vec<(&str, &str)> = operators.iter().map(|one| (&*one.operator, &*one.node)).collect();
+        assert_eq!(found, [("Loop", "the_a"), ("Einsum", "the_c"), ("Resize", "the_d")]);
+    }
+
+    #[test]
+    fn nodes_may_be_in_any_order_but_not_in_a_circle() {
+        let forward = Net::new(13).x(&[1, 2]);
+        let net = forward.clone().node("Relu", &["a"], "y", vec![]).node("Exp", &["x"], "a", vec![]).output("y");
+        let network = net.resolve(1).unwrap();
+        let names: Vec<&str> = network.layers.iter().map(|layer| &*layer.name).collect();
+        assert_eq!(names, ["the_a", "the_y"]);
+        let circle = forward.clone().node("Add", &["x", "b"], "a", vec![]).node("Relu", &["a"], "b", vec![]);
+        assert_eq!(circle.clone().output("b").code(), "cyclic");
+        assert_eq!(circle.node("Relu", &["x"], "y", vec![]).output("y").code(), "cyclic");
+        assert_eq!(forward.node("Add", &["x", "y"], "y", vec![]).output("y").code(), "cyclic");
+    }
+
+    #[test]
+    fn names_are_defined_once() {
+        let net = Net::new(13).x(&[1, 2]).node("Relu", &["x"], "y", vec![]);
+        assert_eq!(net.clone().node("Relu", &["x"], "y", vec![]).output("y").code(), "duplicate_value");
+        assert_eq!(net.clone().node("Relu", &["x"], "x", vec![]).output("y").code(), "duplicate_value");
+        assert_eq!(net.clone().node("Relu", &["z"], "a", vec![]).output("y").code(), "undefined_value");
+        assert_eq!(net.clone().output("z").code(), "undefined_value");
+        assert_eq!(net.clone().code(), "malformed");
+        // Old files have the weights among the inputs.
+        let old = net.input("w", element_type::FLOAT, &[2]).floats("w", &[2], vec![1.0; 2]);
+        let old = Model::read(old.node("Add", &["y", "w"], "z", vec![]).output("z").bytes()).unwrap();
+        assert_eq!(old.inputs().len(), 1);
+    }
+
+    #[test]
+    fn weights_that_cannot_be_read_are_named() {
+        let with = |tensor: TensorProto| single(13, "Add", &[1, 2], vec![tensor], vec![]);
+        let half = TensorProto { data_type: element_type::FLOAT16, ..floats(&[2], vec![]) };
+        let error = Model::read(with(half).bytes()).unwrap_err();
+        assert_eq!(error.code(), "unsupported_element_type");
+        assert!(error.to_string().starts_with("weight `c0` has elements of type float16"), "{error}");
+        let elsewhere = vec![StringStringEntryProto { key: "location".to_owned(), value: "w.bin".to_owned() }];
+        let external = TensorProto { external_data: elsewhere, data_location: 1, ..floats(&[2], vec![]) };
+        assert_eq!(with(external).code(), "external_data");
+        assert_eq!(with(floats(&[3], vec![1.0; 2])).code(), "malformed");
+        assert_eq!(with(floats(&[-2], vec![1.0; 2])).code(), "malformed");
+        assert_eq!(with(floats(&[1 << 40, 1 << 40], vec![])).code(), "too_large");
+        assert_eq!(with(TensorProto { raw_data: Some(vec![0; 7].into()), ..floats(&[2], vec![]) }).code(), "malformed");
+    }
+
+    #[test]
+    fn long_chains_are_read() {
+        let mut net = Net::new(13).x(&[-1, 1]);
+        let mut last = "x".to_owned();
+        for number in 0..20_000 {
+            let next = format!("v{number}");
+            net = net.node("Relu", &[&last], &next, vec![]);
+            last = next;
+        }
+        net.graph().node.reverse();
+        assert_eq!(net.output(&last).resolve(1).unwrap().layers.len(), 20_000);
+    }
+
+    #[test]
+    fn versions_out_of_range_are_refused() {
+        for (opset, code) in [(6, "unsupported_opset"), (7, "read"), (22, "read"), (23, "unsupported_opset")] {
+            assert_eq!(single(opset, "Relu", &[1, 2], vec![], vec![]).code(), code);
+        }
+    }
+}

@@ -86,3 +86,55 @@ pub(super) fn cast(call: &Call<'_>) -> Result<Outcome, ModelError> {
     let ty = call.output(dtype, value.ty.shape.dims().to_vec())?;
     Ok(Outcome::layer(Op::Cast, [call.input(0)?], ty))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Op;
+    use crate::builder::{Net, float, floats, int, scalar, single};
+    use crate::proto::element_type;
+
+    fn op(net: Net) -> Op {
+        let model = crate::Model::read(net.bytes()).unwrap();
+        model.resolve(model.fixed_batch().unwrap_or(1)).unwrap().layers[0].op.clone()
+    }
+
+    #[test]
+    fn bounds_are_attributes_or_inputs() {
+        let old = single(9, "Clip", &[2], vec![], vec![float("max", 6.0)]);
+        assert_eq!(op(old), Op::Clip { min: f32::MIN, max: 6.0 });
+        let new = single(13, "Clip", &[2], vec![scalar(1.0)], vec![]);
+        assert_eq!(op(new), Op::Clip { min: 1.0, max: f32::MAX });
+        let no_min = Net::new(13).x(&[2]).tensor("six", scalar(6.0)).node("Clip", &["x", "", "six"], "y", vec![]);
+        assert_eq!(op(no_min.output("y")), Op::Clip { min: f32::MIN, max: 6.0 });
+        let open = Net::new(13).x(&[1]).node("Clip", &["x", "x"], "y", vec![]).output("y");
+        assert_eq!(open.code(), "not_constant");
+        assert_eq!(single(13, "Clip", &[2], vec![floats(&[2], vec![1.0; 2])], vec![]).code(), "bad_value");
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_format() {
+        assert_eq!(op(single(13, "LeakyRelu", &[2], vec![], vec![])), Op::LeakyRelu { alpha: 0.01 });
+        assert_eq!(op(single(13, "HardSigmoid", &[2], vec![], vec![])), Op::HardSigmoid { alpha: 0.2, beta: 0.5 });
+    }
+
+    #[test]
+    fn shapes_are_repeated_to_fit() {
+        let dims = |x: &[i64], c: &[i64]| {
+            let c = floats(c, vec![1.0; c.iter().product::<i64>() as usize]);
+            let network = single(13, "Mul", x, vec![c], vec![]).resolve(1);
+            network.map(|network| network.values[network.outputs[0]].ty.shape.dims().to_vec())
+        };
+        assert_eq!(dims(&[1, 3, 1, 5], &[4, 1]).unwrap(), [1, 3, 4, 5]);
+        assert_eq!(dims(&[1], &[]).unwrap(), [1]);
+        assert_eq!(dims(&[1, 3], &[2]).unwrap_err().code(), "shape_mismatch");
+    }
+
+    #[test]
+    fn casts_to_the_same_type_vanish() {
+        let cast = |to| single(13, "Cast", &[2], vec![], vec![int("to", to)]);
+        assert!(cast(element_type::FLOAT.into()).resolve(2).unwrap().layers.is_empty());
+        assert_eq!(op(cast(element_type::INT64.into())), Op::Cast);
+        assert_eq!(cast(element_type::FLOAT16.into()).code(), "unsupported_element_type");
+        assert_eq!(cast(element_type::BOOL.into()).code(), "unsupported_operator");
+    }
+}

@@ -184,3 +184,95 @@ pub(super) fn pad(call: &Call<'_>) -> Result<Outcome, ModelError> {
     let ty = call.output(call.dtype(0)?, padded)?;
     Ok(Outcome::layer(Op::Pad { before, after, mode }, [input], ty))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::builder::{Net, float, int, ints, list, scalar, single, text};
+    use crate::{ModelError, Op, PadMode};
+
+    fn dims(net: Net) -> Result<Vec<usize>, ModelError> {
+        let network = net.resolve(2)?;
+        Ok(network.values[network.outputs[0]].ty.shape.dims().to_vec())
+    }
+
+    #[test]
+    fn shapes_may_be_open_in_one_place() {
+        let reshape =
+            |shape: &[i64], attributes| dims(single(14, "Reshape", &[-1, 6, 4], vec![list(shape)], attributes));
+        assert_eq!(reshape(&[0, -1], vec![]).unwrap(), [2, 24]);
+        assert_eq!(reshape(&[-1, 3, 0], vec![]).unwrap(), [4, 3, 4]);
+        for bad in [&[-1, -1][..], &[-2, 6], &[7, -1], &[i64::MAX, -1], &[1, 1, 1, 0], &[i64::MAX; 8]] {
+            assert_eq!(reshape(bad, vec![]).unwrap_err().code(), "bad_value", "{bad:?}");
+        }
+        assert_eq!(reshape(&[5, 5], vec![]).unwrap_err().code(), "shape_mismatch");
+        assert_eq!(reshape(&[0, 24], vec![int("allowzero", 1)]).unwrap_err().code(), "shape_mismatch");
+        assert_eq!(reshape(&[1 << 31, 1 << 31, 0], vec![]).unwrap_err().code(), "too_large");
+    }
+
+    #[test]
+    fn axes_come_and_go() {
+        let x = &[-1, 1, 4, 1];
+        assert_eq!(dims(single(13, "Squeeze", x, vec![list(&[1, -1])], vec![])).unwrap(), [2, 4]);
+        assert_eq!(dims(single(11, "Squeeze", x, vec![], vec![ints("axes", &[1])])).unwrap(), [2, 4, 1]);
+        assert_eq!(dims(single(13, "Unsqueeze", x, vec![list(&[0, -1])], vec![])).unwrap(), [1, 2, 1, 4, 1, 1]);
+        assert_eq!(single(13, "Squeeze", x, vec![list(&[2])], vec![]).code(), "shape_mismatch");
+        assert_eq!(single(13, "Unsqueeze", x, vec![list(&[0, 0])], vec![]).code(), "bad_value");
+        assert_eq!(single(13, "Unsqueeze", x, vec![list(&[0, 1, 2, 3, 4])], vec![]).code(), "too_large");
+        assert_eq!(dims(single(13, "Flatten", x, vec![], vec![])).unwrap(), [2, 4]);
+        assert_eq!(dims(single(13, "Flatten", x, vec![], vec![int("axis", 0)])).unwrap(), [1, 8]);
+        assert_eq!(dims(single(13, "Flatten", x, vec![], vec![int("axis", 4)])).unwrap(), [8, 1]);
+        assert_eq!(dims(single(13, "Transpose", x, vec![], vec![ints("perm", &[0, 2, 3, 1])])).unwrap(), [2, 4, 1, 1]);
+        assert_eq!(single(13, "Transpose", x, vec![], vec![ints("perm", &[0, 2, 2, 1])]).code(), "bad_attribute");
+        assert_eq!(single(13, "Transpose", x, vec![], vec![ints("perm", &[0])]).code(), "bad_attribute");
+    }
+
+    #[test]
+    fn moves_to_the_same_place_vanish() {
+        for net in [
+            single(13, "Reshape", &[-1, 4], vec![list(&[0, 4])], vec![]),
+            single(13, "Flatten", &[-1, 4], vec![], vec![]),
+            single(13, "Transpose", &[-1, 4], vec![], vec![ints("perm", &[0, 1])]),
+            single(13, "Concat", &[-1, 4], vec![], vec![int("axis", 1)]),
+            single(13, "Pad", &[-1, 4], vec![list(&[0; 4])], vec![]),
+            single(13, "Slice", &[-1, 4], vec![list(&[0]), list(&[9]), list(&[1])], vec![]),
+            single(13, "Identity", &[-1, 4], vec![], vec![]),
+            single(13, "Dropout", &[-1, 4], vec![], vec![]),
+        ] {
+            let network = net.resolve(3).unwrap();
+            assert!(network.layers.is_empty());
+            assert_eq!(network.outputs, network.inputs);
+        }
+    }
+
+    #[test]
+    fn padding_has_two_numbers_for_each_axis() {
+        let op = |net: Net| net.resolve(1).map(|network| network.layers[0].op.clone());
+        let old = single(9, "Pad", &[1, 4], vec![], vec![ints("pads", &[0, 1, 0, 2]), float("value", 0.5)]);
+        let expected = |mode| Op::Pad { before: vec![0, 1], after: vec![0, 2], mode };
+        assert_eq!(op(old).unwrap(), expected(PadMode::Constant(0.5)));
+        let new = single(13, "Pad", &[1, 4], vec![list(&[0, 1, 0, 2]), scalar(2.0)], vec![]);
+        assert_eq!(op(new).unwrap(), expected(PadMode::Constant(2.0)));
+        let axes =
+            single(18, "Pad", &[1, 4], vec![list(&[1, 2]), scalar(2.0), list(&[-1])], vec![text("mode", "edge")]);
+        assert_eq!(op(axes).unwrap(), expected(PadMode::Edge));
+        let pad = |pads: &[i64], mode| single(13, "Pad", &[1, 4], vec![list(pads)], vec![text("mode", mode)]).code();
+        assert_eq!(pad(&[0, 4, 0, 0], "reflect"), "bad_value");
+        assert_eq!(pad(&[0, 3, 0, 3], "reflect"), "read");
+        assert_eq!(pad(&[0, 1], "edge"), "bad_value");
+        assert_eq!(pad(&[0, -1, 0, 0], "edge"), "unsupported_operator");
+        assert_eq!(pad(&[0, 1 << 31, 0, 0], "constant"), "too_large");
+        assert_eq!(pad(&[0, i64::MAX, 0, 0], "constant"), "bad_value");
+        assert_eq!(pad(&[0, 1, 0, 0], "wrap"), "unsupported_operator");
+    }
+
+    #[test]
+    fn values_side_by_side_agree_elsewhere() {
+        let concat = |a: &[i64], b: &[i64], axis| {
+            let net = Net::new(13).x(a).input("z", 1, b).node("Concat", &["x", "z"], "y", vec![int("axis", axis)]);
+            dims(net.output("y"))
+        };
+        assert_eq!(concat(&[-1, 2], &[-1, 3], -1).unwrap(), [2, 5]);
+        assert_eq!(concat(&[-1, 2], &[-1, 3], 0).unwrap_err().code(), "shape_mismatch");
+        assert_eq!(concat(&[-1, 2], &[-1, 3], 2).unwrap_err().code(), "bad_value");
+    }
+}

@@ -59,3 +59,43 @@ pub(super) fn mat_mul(call: &Call<'_>) -> Result<Outcome, ModelError> {
     let ty = call.output(call.dtype(0)?, dims)?;
     Ok(Outcome::layer(Op::MatMul, [call.input(0)?, call.input(1)?], ty))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::builder::{Net, floats, int, single};
+    use crate::proto::AttributeProto;
+
+    fn dims(net: Net) -> Result<Vec<usize>, &'static str> {
+        let network = net.resolve(2).map_err(|error| error.code())?;
+        Ok(network.values[network.outputs[0]].ty.shape.dims().to_vec())
+    }
+
+    fn weights(dims: &[i64]) -> crate::proto::TensorProto {
+        floats(dims, vec![0.5; dims.iter().product::<i64>() as usize])
+    }
+
+    #[test]
+    fn a_third_matrix_is_always_there() {
+        let gemm = |constants: &[&[i64]], attributes: Vec<AttributeProto>| {
+            single(13, "Gemm", &[-1, 3], constants.iter().map(|dims| weights(dims)).collect(), attributes)
+        };
+        assert_eq!(dims(gemm(&[&[3, 5]], vec![])), Ok(vec![2, 5]));
+        assert_eq!(gemm(&[&[3, 5]], vec![]).resolve(2).unwrap().layers[0].inputs.len(), 3);
+        assert_eq!(dims(gemm(&[&[5, 3], &[5]], vec![int("transB", 1)])), Ok(vec![2, 5]));
+        assert_eq!(dims(gemm(&[&[3, 5], &[]], vec![])), Ok(vec![2, 5]));
+        assert_eq!(dims(gemm(&[&[3, 5], &[3]], vec![])), Err("shape_mismatch"));
+        assert_eq!(dims(gemm(&[&[4, 5]], vec![])), Err("shape_mismatch"));
+        assert_eq!(dims(gemm(&[&[3, 5, 1]], vec![])), Err("shape_mismatch"));
+    }
+
+    #[test]
+    fn stacks_are_repeated_to_fit() {
+        let product = |x: &[i64], c: &[i64]| dims(single(13, "MatMul", x, vec![weights(c)], vec![]));
+        assert_eq!(product(&[-1, 3], &[3, 4]), Ok(vec![2, 4]));
+        assert_eq!(product(&[-1, 1, 2, 3], &[5, 3, 4]), Ok(vec![2, 5, 2, 4]));
+        assert_eq!(product(&[2], &[2]), Ok(vec![]));
+        assert_eq!(product(&[-1, 3], &[3]), Ok(vec![2]));
+        assert_eq!(product(&[-1, 3], &[4, 3]), Err("shape_mismatch"));
+        assert_eq!(product(&[-1, 3], &[]), Err("shape_mismatch"));
+    }
+}

@@ -37,3 +37,34 @@ pub(super) fn mean(call: &Call<'_>) -> Result<Outcome, ModelError> {
     let ty = call.output(dtype, kept.collect())?;
     Ok(Outcome::layer(Op::ReduceMean { axes }, [call.input(0)?], ty))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Op;
+    use crate::builder::{int, ints, list, single};
+
+    #[test]
+    fn old_files_weigh_over_all_later_axes() {
+        let op = |opset, attributes| {
+            single(opset, "Softmax", &[-1, 3, 4], vec![], attributes).resolve(1).unwrap().layers[0].op.clone()
+        };
+        assert_eq!(op(13, vec![]), Op::Softmax { axis: 2, axes: vec![2] });
+        assert_eq!(op(11, vec![]), Op::Softmax { axis: 1, axes: vec![1, 2] });
+        assert_eq!(op(13, vec![int("axis", -2)]), Op::Softmax { axis: 1, axes: vec![1] });
+        assert_eq!(single(13, "Softmax", &[-1, 3], vec![], vec![int("axis", 2)]).code(), "bad_value");
+    }
+
+    #[test]
+    fn means_keep_their_axes_unless_told_otherwise() {
+        let x = &[-1, 3, 4, 5];
+        let dims = |net: crate::builder::Net| {
+            let network = net.resolve(2).unwrap();
+            network.values[network.outputs[0]].ty.shape.dims().to_vec()
+        };
+        assert_eq!(dims(single(13, "ReduceMean", x, vec![], vec![ints("axes", &[-1, 2])])), [2, 3, 1, 1]);
+        assert_eq!(dims(single(18, "ReduceMean", x, vec![list(&[2, 3])], vec![int("keepdims", 0)])), [2, 3]);
+        assert_eq!(dims(single(18, "ReduceMean", x, vec![], vec![int("keepdims", 0)])), Vec::<usize>::new());
+        assert_eq!(dims(single(18, "ReduceMean", x, vec![], vec![int("noop_with_empty_axes", 1)])), [2, 3, 4, 5]);
+        assert_eq!(single(18, "ReduceMean", x, vec![list(&[1, 1])], vec![]).code(), "bad_value");
+    }
+}

@@ -89,3 +89,55 @@ fn scales_or_sizes(call: &Call<'_>) -> Result<Request, ModelError> {
     }
     Err(call.bad_value("scales", "there, or sizes", "neither"))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::builder::{Net, floats, ints, list, text};
+    use crate::proto::{AttributeProto, TensorProto};
+    use crate::{Coordinates, Op, ResizeMode, Rounding};
+
+    fn net(scales: Option<TensorProto>, sizes: Option<TensorProto>, attributes: Vec<AttributeProto>) -> Net {
+        let mut net = Net::new(18).x(&[-1, 3, 8, 6]);
+        let names = [("scales", scales), ("sizes", sizes)].map(|(name, tensor)| match tensor {
+            Some(tensor) => {
+                net = net.clone().tensor(name, tensor);
+                name
+            }
+            None => "",
+        });
+        net.node("Resize", &["x", "", names[0], names[1]], "y", attributes).output("y")
+    }
+
+    #[test]
+    fn sizes_follow_from_scales_and_scales_from_sizes() {
+        let network = net(Some(floats(&[4], vec![1.0, 1.0, 2.0, 1.5])), None, vec![]).resolve(1).unwrap();
+        assert_eq!(network.values[network.outputs[0]].ty.shape.dims(), [1, 3, 16, 9]);
+        let (coordinates, rounding) = (Coordinates::HalfPixel, Rounding::RoundPreferFloor);
+        let expected = Op::Resize { mode: ResizeMode::Nearest, coordinates, rounding, scale: [2.0, 1.5] };
+        assert_eq!(network.layers[0].op, expected);
+        let attributes = vec![
+            text("mode", "linear"),
+            text("coordinate_transformation_mode", "align_corners"),
+            ints("axes", &[3, 2]),
+        ];
+        let network = net(None, Some(list(&[12, 4])), attributes).resolve(1).unwrap();
+        assert_eq!(network.values[network.outputs[0]].ty.shape.dims(), [1, 3, 4, 12]);
+        let coordinates = Coordinates::AlignCorners;
+        let expected = Op::Resize { mode: ResizeMode::Linear, coordinates, rounding, scale: [0.5, 2.0] };
+        assert_eq!(network.layers[0].op, expected);
+    }
+
+    #[test]
+    fn only_pictures_change_their_size() {
+        let scaled = |scales: &[f32]| net(Some(floats(&[scales.len() as i64], scales.to_vec())), None, vec![]).code();
+        assert_eq!(scaled(&[1.0, 2.0, 1.0, 1.0]), "unsupported_operator");
+        for bad in [&[1.0, 1.0, 0.0, 1.0][..], &[1.0, 1.0, f32::NAN, 1.0], &[1.0, 1.0, 1e30, 1.0], &[1.0, 1.0]] {
+            assert_eq!(scaled(bad), "bad_value", "{bad:?}");
+        }
+        assert_eq!(scaled(&[1.0, 1.0, 60000.0, 60000.0]), "too_large");
+        assert_eq!(net(None, Some(list(&[1, 3, -1, 4])), vec![]).code(), "bad_value");
+        assert_eq!(net(None, None, vec![]).code(), "bad_value");
+        let cubic = vec![text("mode", "cubic")];
+        assert_eq!(net(None, Some(list(&[1, 3, 4, 4])), cubic).code(), "unsupported_operator");
+    }
+}

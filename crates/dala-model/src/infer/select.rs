@@ -100,3 +100,60 @@ pub(super) fn gather(call: &Call<'_>) -> Result<Outcome, ModelError> {
     let inputs = vec![Input::Value(call.input(0)?), index_input];
     Ok(Outcome::Layer { op: Op::Gather { axis }, inputs, ty })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::range;
+    use crate::Op;
+    use crate::builder::{Net, int, ints, list, single};
+
+    #[test]
+    fn ranges_are_moved_into_the_axis() {
+        for (start, end, step, expected) in [
+            (1, 9, 1, (1, 4)),
+            (-3, -1, 1, (2, 2)),
+            (0, i64::MAX, 2, (0, 3)),
+            (i64::MIN, i64::MAX, 3, (0, 2)),
+            (4, 2, 1, (4, 0)),
+            (9, 10, 1, (5, 0)),
+            (-1, i64::MIN, -1, (4, 5)),
+            (3, 0, -2, (3, 2)),
+            (0, 5, -1, (0, 0)),
+            (0, i64::MAX, i64::MAX, (0, 1)),
+            (4, i64::MIN, i64::MIN, (4, 1)),
+        ] {
+            assert_eq!(range(start, end, step, 5), expected, "{start}..{end} by {step}");
+        }
+    }
+
+    #[test]
+    fn slices_have_an_entry_for_each_axis() {
+        let expected = Op::Slice { starts: vec![0, 1, 2], steps: vec![1, 1, 2] };
+        let new = vec![list(&[2, 1]), list(&[9, -1]), list(&[-1, 1]), list(&[2, 1])];
+        let network = single(13, "Slice", &[-1, 4, 5], new, vec![]).resolve(2).unwrap();
+        assert_eq!(network.layers[0].op, expected);
+        assert_eq!(network.values[network.outputs[0]].ty.shape.dims(), [2, 2, 2]);
+        let old = vec![ints("starts", &[1]), ints("ends", &[3]), ints("axes", &[1])];
+        let network = single(9, "Slice", &[-1, 4, 5], vec![], old).resolve(2).unwrap();
+        assert_eq!(network.layers[0].op, Op::Slice { starts: vec![0, 1, 0], steps: vec![1, 1, 1] });
+        let back = vec![list(&[-1]), list(&[0]), list(&[1]), list(&[-1])];
+        assert_eq!(single(13, "Slice", &[-1, 4, 5], back, vec![]).code(), "unsupported_operator");
+        let still = vec![list(&[-1]), list(&[0]), list(&[1]), list(&[0])];
+        assert_eq!(single(13, "Slice", &[-1, 4, 5], still, vec![]).code(), "bad_value");
+        let more = vec![list(&[0, 0]), list(&[1]), list(&[1])];
+        assert_eq!(single(13, "Slice", &[-1, 4, 5], more, vec![]).code(), "bad_value");
+    }
+
+    #[test]
+    fn indices_count_from_the_start() {
+        let gather = |indices: &[i64]| single(13, "Gather", &[-1, 4, 5], vec![list(indices)], vec![int("axis", -2)]);
+        let network = gather(&[0, -1, 3]).resolve(2).unwrap();
+        assert_eq!(network.values[network.outputs[0]].ty.shape.dims(), [2, 3, 5]);
+        let indices = network.values[network.layers[0].inputs[1]].constant.as_deref();
+        assert_eq!(indices, Some(&dala_spec::Data::S64(vec![0, 3, 3])));
+        assert_eq!(gather(&[4]).code(), "bad_value");
+        assert_eq!(gather(&[-5]).code(), "bad_value");
+        let floats = Net::new(13).x(&[4]).node("Gather", &["x", "x"], "y", vec![]).output("y");
+        assert_eq!(floats.code(), "dtype_mismatch");
+    }
+}

@@ -167,3 +167,98 @@ fn windows(call: &Call<'_>, picture: [usize; 2], size: [usize; 2], ceil: bool) -
     }
     Ok(Windows { stride, padding, dilation, count })
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::builder::{Net, floats, int, ints, single, text};
+    use crate::{ModelError, Op};
+
+    fn weights(dims: &[i64]) -> crate::proto::TensorProto {
+        floats(dims, vec![0.5; dims.iter().product::<i64>() as usize])
+    }
+
+    /// The layer and its output's dimensions.
+    fn layer(net: Net) -> Result<(Op, Vec<usize>), ModelError> {
+        let network = net.resolve(2)?;
+        Ok((network.layers[0].op.clone(), network.values[network.outputs[0]].ty.shape.dims().to_vec()))
+    }
+
+    #[test]
+    fn a_convolution_gets_a_bias_and_a_size() {
+        let attributes = vec![ints("strides", &[2, 1]), ints("pads", &[1, 0, 2, 1]), ints("dilations", &[1, 2])];
+        let net = single(
+            13,
+            "Conv",
+            &[-1, 4, 9, 8],
+            vec![weights(&[6, 2, 3, 3])],
+            [attributes, vec![int("group", 2)]].concat(),
+        );
+        let network = net.resolve(2).unwrap();
+        let bias = &network.values[network.layers[0].inputs[2]];
+        assert_eq!(bias.constant.as_deref(), Some(&dala_spec::Data::F32(vec![0.0; 6])));
+        let (op, dims) = layer(net).unwrap();
+        assert_eq!(op, Op::Conv { stride: [2, 1], padding: [1, 0, 2, 1], dilation: [1, 2], groups: 2 });
+        assert_eq!(dims, [2, 6, 5, 5]);
+    }
+
+    #[test]
+    fn automatic_padding_becomes_explicit() {
+        for (mode, size, stride, padding, dims) in [
+            ("SAME_UPPER", 3, 2, [0, 1, 1, 1], [2, 1, 4, 4]),
+            ("SAME_LOWER", 3, 2, [1, 1, 0, 1], [2, 1, 4, 4]),
+            ("SAME_UPPER", 2, 3, [0, 0, 0, 1], [2, 1, 3, 3]),
+            ("VALID", 3, 2, [0, 0, 0, 0], [2, 1, 3, 3]),
+            ("NOTSET", 3, 1, [0, 0, 0, 0], [2, 1, 6, 5]),
+        ] {
+            let attributes = vec![text("auto_pad", mode), ints("strides", &[stride, stride])];
+            let net = single(13, "Conv", &[-1, 1, 8, 7], vec![weights(&[1, 1, size, size])], attributes);
+            let (op, found) = layer(net).unwrap();
+            let stride = [stride as usize; 2];
+            assert_eq!(op, Op::Conv { stride, padding, dilation: [1, 1], groups: 1 }, "{mode} {size}");
+            assert_eq!(found, dims, "{mode} {size}");
+        }
+    }
+
+    #[test]
+    fn rounding_up_becomes_padding() {
+        let pool = |op: &str, height: i64, stride: i64, pads: &[i64]| {
+            let attributes = vec![int("ceil_mode", 1), ints("strides", &[stride, stride]), ints("pads", pads)];
+            let attributes = [attributes, vec![ints("kernel_shape", &[2, 2])]].concat();
+            layer(single(13, op, &[-1, 1, height, 6], vec![], attributes)).unwrap()
+        };
+        let (op, dims) = pool("MaxPool", 7, 2, &[0; 4]);
+        assert_eq!(op, Op::MaxPool { size: [2, 2], stride: [2, 2], padding: [0, 0, 1, 0], dilation: [1, 1] });
+        assert_eq!(dims, [2, 1, 4, 3]);
+        // The last window would start in the padding, and is left out.
+        let (op, dims) = pool("AveragePool", 5, 3, &[1, 0, 1, 0]);
+        assert_eq!(dims, [2, 1, 2, 2]);
+        assert_eq!(op, Op::AveragePool { size: [2, 2], stride: [3, 3], padding: [1, 0, 0, 0], count_padding: false });
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let conv = |x: &[i64], w: &[i64], attributes| single(13, "Conv", x, vec![weights(w)], attributes).code();
+        assert_eq!(conv(&[1, 3, 8], &[4, 3, 3], vec![]), "unsupported_operator");
+        assert_eq!(conv(&[1, 3, 8, 8, 8], &[4, 3, 3, 3, 3], vec![]), "unsupported_operator");
+        assert_eq!(conv(&[1, 3, 8, 8], &[4, 2, 3, 3], vec![]), "shape_mismatch");
+        assert_eq!(conv(&[1, 3, 2, 2], &[4, 3, 3, 3], vec![]), "shape_mismatch");
+        for bad in [
+            ints("strides", &[0, 1]),
+            ints("strides", &[1]),
+            ints("pads", &[-1, 0, 0, 0]),
+            ints("pads", &[i64::MAX; 4]),
+            ints("dilations", &[i64::MAX; 2]),
+            ints("kernel_shape", &[2, 2]),
+            int("group", 0),
+            int("strides", 1),
+            text("auto_pad", "SOMEHOW"),
+        ] {
+            assert_eq!(conv(&[1, 3, 8, 8], &[4, 3, 3, 3], vec![bad.clone()]), "bad_attribute", "{bad:?}");
+        }
+        let pool = |attributes| single(13, "AveragePool", &[1, 1, 8, 8], vec![], attributes).code();
+        assert_eq!(pool(vec![]), "bad_attribute");
+        assert_eq!(pool(vec![ints("kernel_shape", &[2, 2]), ints("pads", &[2, 0, 0, 0])]), "bad_attribute");
+        let both = vec![ints("kernel_shape", &[2, 2]), int("ceil_mode", 1), int("count_include_pad", 1)];
+        assert_eq!(pool(both), "unsupported_operator");
+    }
+}
