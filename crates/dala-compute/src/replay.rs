@@ -355,10 +355,9 @@ impl Compiled {
 
     /// What a segment does, for people.
     pub(crate) fn label(&self, segment: &Segment) -> String {
-        let mut stages: Vec<usize> =
-            self.blueprint.steps[segment.clone()].iter().flat_map(|step| step.stages.iter().copied()).collect();
-        stages.dedup();
-        let names: Vec<&str> = stages.iter().map(|stage| self.blueprint.labels[*stage].as_str()).collect();
+        let mut names: Vec<String> =
+            self.blueprint.steps[segment.clone()].iter().flat_map(|step| self.blueprint.stage_labels(step)).collect();
+        names.dedup();
         match names.len() {
             0..=8 => names.join(" + "),
             more => format!("{} + {} more", names[..7].join(" + "), more - 7),

@@ -19,7 +19,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         port.dims.iter().map(size).collect()
     };
     let inputs = dims(&model.inputs()[0]);
-    let pixels: Vec<f32> = (0..inputs.iter().product::<usize>()).map(|n| (n * 7919 % 1000) as f32 / 500.0 - 1.0).collect();
+    let pixels: Vec<f32> =
+        (0..inputs.iter().product::<usize>()).map(|n| (n * 7919 % 1000) as f32 / 500.0 - 1.0).collect();
     let x = Buffer::from_slice(&device, &pixels, inputs)?;
     let y = Buffer::zeros(&device, DType::F32, dims(&model.outputs()[0]))?;
     let plan = device.compile(&Pipeline::new().stage(Stage::run_kernel("model", [&x], &y, ())))?;
@@ -27,7 +28,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     plan.run()?;
     println!("first result after {:.1?}", start.elapsed());
     let mut best = Duration::MAX;
-    for _ in 0..40 {
+    let rounds = std::env::var("ROUNDS").map_or(40, |text| text.parse().unwrap_or(40));
+    for _ in 0..rounds {
         let start = Instant::now();
         plan.run()?;
         best = best.min(start.elapsed());

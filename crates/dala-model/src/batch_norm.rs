@@ -1,15 +1,34 @@
 //! Batch normalisation right after a convolution becomes part of the convolution's weights.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use dala_spec::{Data, TensorType};
+use dala_spec::Data;
 
 use crate::limits::MIN_FOLDED;
 use crate::{Layer, Network, Op, Value};
 
+/// Weights that were made before, so that a model for another batch size shares them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Known {
+    made: HashMap<Key, Made>,
+}
+
+/// Where the constants lie that went in, but for the convolution's bias, and the bits of epsilon.
+type Key = ([usize; 5], u32);
+
+/// New weights, and what they were made of: kept, so that no other constant comes to lie there.
+#[derive(Clone, Debug)]
+struct Made {
+    from: [Arc<Data>; 5],
+    bias: Arc<Data>,
+    new_weights: Arc<Data>,
+    new_bias: Arc<Data>,
+}
+
 /// Folds each batch normalisation whose input only it reads and a convolution with constant weights makes. `weights` is
 /// the number of elements in the file: new weights are made in proportion to it, so sharing them cannot multiply memory.
-pub(crate) fn fold(network: &mut Network, weights: usize) {
+pub(crate) fn fold(network: &mut Network, weights: usize, known: &mut Known) {
     let mut left = weights.saturating_mul(2).max(MIN_FOLDED);
     let mut readers = vec![0usize; network.values.len()];
     let reads = network.layers.iter().flat_map(|layer| &layer.inputs).chain(&network.outputs);
@@ -24,7 +43,7 @@ pub(crate) fn fold(network: &mut Network, weights: usize) {
         if let (Op::BatchNorm { epsilon }, Some(input)) = (&layer.op, input)
             && readers.get(input) == Some(&1)
             && let Some(conv) = makers.get(input).copied().flatten()
-            && let Some((weight, bias)) = new_weights(network, conv, layer, *epsilon, &mut left)
+            && let Some((weight, bias)) = new_weights(network, conv, layer, *epsilon, &mut left, known)
         {
             let numbers = [weight, bias].map(|value| {
                 network.values.push(value);
@@ -45,44 +64,71 @@ pub(crate) fn fold(network: &mut Network, weights: usize) {
     network.layers.retain(|_| folded.next() == Some(&false));
 }
 
-/// The weights and bias of the convolution with the normalisation in them: exact up to one rounding.
-fn new_weights(network: &Network, conv: usize, norm: &Layer, epsilon: f32, left: &mut usize) -> Option<(Value, Value)> {
+/// The weights and bias of the convolution with the normalisation in them.
+fn new_weights(
+    network: &Network,
+    conv: usize,
+    norm: &Layer,
+    epsilon: f32,
+    left: &mut usize,
+    known: &mut Known,
+) -> Option<(Value, Value)> {
     let value = |number: &usize| network.values.get(*number);
-    let floats = |number: &usize| match value(number)?.constant.as_deref()? {
-        Data::F32(values) => Some(values.as_slice()),
-        _ => None,
-    };
+    let constant = |number: &usize| value(number)?.constant.as_ref();
     let [_, weight, bias] = network.layers.get(conv)?.inputs.as_slice() else { return None };
     let [_, scale, shift, mean, variance] = norm.inputs.as_slice() else { return None };
-    let (weights, biases) = (floats(weight)?, floats(bias)?);
-    let (scale, shift, mean, variance) = (floats(scale)?, floats(shift)?, floats(mean)?, floats(variance)?);
+    let from = [constant(weight)?, constant(scale)?, constant(shift)?, constant(mean)?, constant(variance)?];
+    let old_bias = constant(bias)?;
+
+    let key = (from.map(|data| Arc::as_ptr(data).addr()), epsilon.to_bits());
+    let same =
+        |made: &&Made| made.bias == *old_bias && made.from.iter().zip(from).all(|(made, now)| Arc::ptr_eq(made, now));
+    let made = match known.made.get(&key).filter(same) {
+        Some(made) => made.clone(),
+        None => {
+            *left = left.checked_sub(from[0].len().checked_add(old_bias.len())?)?;
+            let (new_weights, new_bias) = fold_weights(from.map(Arc::as_ref), old_bias, epsilon)?;
+            let (new_weights, new_bias) = (Arc::new(Data::F32(new_weights)), Arc::new(Data::F32(new_bias)));
+            Made { from: from.map(Arc::clone), bias: Arc::clone(old_bias), new_weights, new_bias }
+        }
+    };
+    let named = |of: &usize, data: &Arc<Data>| {
+        let Value { name, ty, .. } = value(of)?;
+        let fits = ty.shape.len() == data.len();
+        fits.then(|| Value { name: format!("{name}.folded"), ty: ty.clone(), constant: Some(Arc::clone(data)) })
+    };
+    let values = (named(weight, &made.new_weights)?, named(bias, &made.new_bias)?);
+    known.made.insert(key, made);
+    Some(values)
+}
+
+/// Exact up to one rounding; only for 32-bit floats, and not where the variance makes no sense.
+fn fold_weights(from: [&Data; 5], bias: &Data, epsilon: f32) -> Option<(Vec<f32>, Vec<f32>)> {
+    fn floats(data: &Data) -> Option<&[f32]> {
+        match data {
+            Data::F32(values) => Some(values),
+            _ => None,
+        }
+    }
+    let [weights, scale, shift, mean, variance] = from;
+    let (weights, scale, shift) = (floats(weights)?, floats(scale)?, floats(shift)?);
+    let (mean, variance, bias) = (floats(mean)?, floats(variance)?, floats(bias)?);
 
     let factors = scale.iter().zip(variance).map(|(&scale, &variance)| {
         let factor = f64::from(scale) / (f64::from(variance) + f64::from(epsilon)).sqrt();
         factor.is_finite().then_some(factor)
     });
     let factors = factors.collect::<Option<Vec<f64>>>()?;
-    *left = left.checked_sub(weights.len().checked_add(biases.len())?)?;
     let size = weights.len().checked_div(factors.len()).filter(|&size| size > 0)?;
-    let new_weights = weights
-        .chunks_exact(size)
-        .zip(&factors)
-        .flat_map(|(channel, factor)| channel.iter().map(move |&weight| (f64::from(weight) * factor) as f32));
-    let new_biases =
-        biases.iter().zip(&factors).zip(mean.iter().zip(shift)).map(|((&bias, factor), (&mean, &shift))| {
-            ((f64::from(bias) - f64::from(mean)) * factor + f64::from(shift)) as f32
-        });
-    let made = |of: &usize, data: Vec<f32>| {
-        let Value { name, ty, .. } = value(of)?;
-        (ty.shape.len() == data.len()).then(|| Value {
-            name: format!("{name}.folded"),
-            ty: TensorType { dtype: ty.dtype, shape: ty.shape.clone() },
-            constant: Some(Arc::new(Data::F32(data))),
-        })
-    };
-    let mut data = Vec::with_capacity(weights.len());
-    data.extend(new_weights);
-    Some((made(weight, data)?, made(bias, new_biases.collect())?))
+    let mut new_weights = Vec::with_capacity(weights.len());
+    for (channel, factor) in weights.chunks_exact(size).zip(&factors) {
+        new_weights.extend(channel.iter().map(|&weight| (f64::from(weight) * factor) as f32));
+    }
+    let channels = bias.iter().zip(&factors).zip(mean.iter().zip(shift));
+    let new_bias = channels.map(|((&bias, factor), (&mean, &shift))| {
+        ((f64::from(bias) - f64::from(mean)) * factor + f64::from(shift)) as f32
+    });
+    Some((new_weights, new_bias.collect()))
 }
 
 #[cfg(test)]
@@ -120,6 +166,16 @@ mod tests {
         // Factors 4 / sqrt(4) and 1 / sqrt(1).
         assert_eq!(constant(1), Some(Data::F32(vec![4.0, -3.0])));
         assert_eq!(constant(2), Some(Data::F32(vec![-3.75, -0.5])));
+    }
+
+    #[test]
+    fn other_batch_sizes_share_the_new_weights() {
+        let model = crate::Model::read(norm(net(), "conv", "y").output("y").bytes()).unwrap();
+        let weights = |batch: usize| {
+            let network = model.resolve(batch).unwrap();
+            network.values[network.layers[0].inputs[1]].constant.clone().unwrap()
+        };
+        assert!(std::sync::Arc::ptr_eq(&weights(2), &weights(3)));
     }
 
     #[test]

@@ -120,7 +120,7 @@ pub enum ModelError {
         node: String,
         /// How many it takes.
         expected: String,
-        /// How many it has, counting only those that must be there if one of them is missing.
+        /// How many it has, without those that are left out.
         found: usize,
     },
     /// An attribute of the wrong type or with a value that cannot be.

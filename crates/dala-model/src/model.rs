@@ -5,6 +5,7 @@ use std::path::Path;
 use bytes::Bytes;
 use dala_spec::DType;
 
+use crate::batch_norm::Known;
 use crate::graph::Graph;
 use crate::limits::MAX_FILE_BYTES;
 use crate::{ModelError, Network, read, resolve};
@@ -17,6 +18,8 @@ pub struct Model {
     outputs: Vec<Port>,
     operators: Vec<(String, usize)>,
     parameters: usize,
+    /// Weights made while reading, for networks to share.
+    known: Known,
 }
 
 /// An input or output of a model.
@@ -46,8 +49,9 @@ impl Model {
     /// A [`ModelError`] for anything that is not a supported model; nodes that are not supported are listed all at once.
     pub fn read(bytes: impl Into<Bytes>) -> Result<Model, ModelError> {
         let read::File { graph, inputs, outputs, operators, parameters } = read::read(bytes.into())?;
-        let mut model = Model { graph, inputs, outputs: Vec::new(), operators, parameters };
-        let network = model.resolve(model.fixed_batch().unwrap_or(1))?;
+        let mut model = Model { graph, inputs, outputs: Vec::new(), operators, parameters, known: Known::default() };
+        let batch = model.fixed_batch().unwrap_or(1);
+        let network = resolve::resolve(&model.graph, &model.inputs, batch, &mut model.known)?;
         let open = model.fixed_batch().is_none();
         model.outputs = outputs
             .into_iter()
@@ -117,7 +121,8 @@ impl Model {
         let allowed = match self.fixed_batch() {
             Some(fixed) if fixed != batch => fixed.to_string(),
             _ if batch == 0 => "at least 1".to_owned(),
-            _ => return resolve::resolve(&self.graph, &self.inputs, batch),
+            // The list is short, and what it holds is shared.
+            _ => return resolve::resolve(&self.graph, &self.inputs, batch, &mut self.known.clone()),
         };
         Err(ModelError::Batch { asked: batch, allowed })
     }

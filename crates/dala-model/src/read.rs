@@ -137,7 +137,7 @@ fn check_operators(file: &GraphProto, opset: i64) -> Result<(), ModelError> {
             _ if !is_onnx(&node.domain) => {
                 (format!("{}.{}", node.domain, node.op_type), Some("not an operator of ONNX".to_owned()))
             }
-            None => (node.op_type.clone(), Some("no such operator here".to_owned())),
+            None => (node.op_type.clone(), Some("not one of the operators that are read".to_owned())),
             Some(operator) => (node.op_type.clone(), supported::why_not(node, operator, opset, &ranks, &read)),
         };
         if let Some(why) = why {

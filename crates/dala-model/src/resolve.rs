@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use dala_spec::{Data, Scalar, Shape, TensorType};
 
+use crate::batch_norm::{self, Known};
 use crate::error::shown;
 use crate::graph::{Graph, Node, Operator};
 use crate::infer::{Call, Input, Outcome, infer};
 use crate::limits::{MAX_ACTIVATIONS, MAX_FOLDED, MIN_FOLDED};
-use crate::{Dim, Layer, ModelError, Network, Op, Port, Value, batch_norm, fold, infer};
+use crate::{Dim, Layer, ModelError, Network, Op, Port, Value, fold, infer};
 
 /// How much may still be computed on the host, in elements. In proportion to the file, so that a small one cannot ask
 /// for much.
@@ -38,7 +39,8 @@ impl Budget {
     }
 }
 
-pub(crate) fn resolve(graph: &Graph, inputs: &[Port], batch: usize) -> Result<Network, ModelError> {
+/// The network, with weights that are `known` used and new ones added to them.
+pub(crate) fn resolve(graph: &Graph, inputs: &[Port], batch: usize, known: &mut Known) -> Result<Network, ModelError> {
     let budget = Budget::new(graph.elements);
     let mut walk = Walk { graph, numbers: HashMap::new(), values: Vec::new(), layers: Vec::new(), budget };
     let mut network_inputs = Vec::new();
@@ -58,7 +60,7 @@ pub(crate) fn resolve(graph: &Graph, inputs: &[Port], batch: usize) -> Result<Ne
     let outputs = graph.outputs.iter().map(|&output| walk.number(output, "the graph's output"));
     let outputs = outputs.collect::<Result<Vec<_>, _>>()?;
     let mut network = Network { values: walk.values, layers: walk.layers, inputs: network_inputs, outputs };
-    batch_norm::fold(&mut network, graph.elements);
+    batch_norm::fold(&mut network, graph.elements, known);
     tidy(&mut network);
     check_size(&network)?;
     Ok(network)

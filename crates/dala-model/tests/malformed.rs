@@ -88,6 +88,9 @@ impl Random {
     }
 }
 
+/// Makes a file that is not as it should be.
+type Maker = fn(&mut Random) -> Vec<u8>;
+
 /// Cut off somewhere.
 fn truncated(random: &mut Random) -> Vec<u8> {
     let mut bytes = everything().bytes();
@@ -310,7 +313,7 @@ fn crowded(random: &mut Random) -> Vec<u8> {
 
 #[test]
 fn a_thousand_malformed_files() {
-    let kinds: [(&str, fn(&mut Random) -> Vec<u8>); 8] = [
+    let kinds: [(&str, Maker); 8] = [
         ("truncated", truncated),
         ("mutated", mutated),
         ("hostile shapes", hostile_shapes),
@@ -325,7 +328,7 @@ fn a_thousand_malformed_files() {
     let mut codes: BTreeMap<&str, usize> = BTreeMap::new();
     let (mut longest, mut largest) = (Duration::ZERO, 0);
     for number in 0..FILES {
-        // Every other file is of the two kinds with the most to find.
+        // Every other file is of the three kinds with the most to find.
         let (kind, make) = if number % 2 == 0 { kinds[1 + number / 2 % 3] } else { kinds[number / 2 % kinds.len()] };
         let bytes = make(&mut random);
         let size = bytes.len();

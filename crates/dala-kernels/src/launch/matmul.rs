@@ -9,7 +9,7 @@ use cubecl::prelude::*;
 use dala_spec::work::{Matmul, Windows};
 use dala_spec::{DType, DeviceFacts};
 
-use super::{Bound, Geometry, LaunchRefused};
+use super::{Bound, Geometry, LaunchRefused, settled};
 use crate::device::args::{Buffers, Scalars};
 use crate::device::emit::Layout;
 use crate::device::fragment::{CompileCount, Part, Values, Whereabouts, count_compilation, fragment_store};
@@ -161,7 +161,7 @@ pub(super) fn launch(
                     false => multiply::launch_unchecked::<$type>(
                         client, cubes, dim, lanes, a, b, reads, outputs, params, m, k, row_vectors, row_stride, k_stride,
                         a_block, b_block, tiles, panels, band, from_rows, from_columns, to_rows, to_columns, channels,
-                        items, steps, code, layout, count,
+                        items, steps, 0, code, layout, count,
                     ),
                 }
             }
@@ -265,6 +265,8 @@ struct Sizes {
     channels: u32,
     /// Some count that is at least one.
     some: u32,
+    /// Zero: see [`settled`].
+    nothing: u32,
 }
 
 /// One tile of the result: `panel_at` is where its panel starts in `packed`.
@@ -313,9 +315,10 @@ fn compute_tile<E: Numeric, N: Size>(
         let pixels = sizes.to_rows * sizes.to_columns;
         let last_picture = sizes.m / pixels - 1u32;
         let first = tile * rows_u32;
-        let mut picture = first / pixels;
-        let mut y = (first % pixels) / sizes.to_columns;
-        let mut x = (first % pixels) % sizes.to_columns;
+        let mut picture = settled(first / pixels, sizes.nothing);
+        let within = settled(first % pixels, sizes.nothing);
+        let mut y = settled(within / sizes.to_columns, sizes.nothing);
+        let mut x = settled(within % sizes.to_columns, sizes.nothing);
         #[unroll]
         for i in 0..tile_rows {
             tops[i] = (y * comptime!(steps[0])) as i32 - comptime!(padding[0]);
@@ -409,6 +412,7 @@ fn multiply<E: Numeric, N: Size>(
     channels: u32,
     items: u32,
     steps: u32,
+    nothing: u32,
     #[comptime] code: MatmulCode,
     #[comptime] layout: Layout,
     #[comptime] compiled: CompileCount,
@@ -427,19 +431,20 @@ fn multiply<E: Numeric, N: Size>(
         to_columns,
         channels,
         some: items,
+        nothing,
     };
     let vectors = comptime!(code.vectors as u32);
     let first = ABSOLUTE_POS as u32 * steps;
     let end = min(first + steps, items);
     for item in first..end {
         // Neighbouring items share a panel; the tiles of a band share their rows.
-        let block = item / (row_tiles * panels);
-        let own = item % (row_tiles * panels);
-        let start = own / (band * panels) * band;
+        let block = settled(item / (row_tiles * panels), nothing);
+        let own = settled(item % (row_tiles * panels), nothing);
+        let start = settled(own / (band * panels), nothing) * band;
         let in_band = own - start * panels;
         let tiles = min(band, row_tiles - start);
-        let panel = in_band / tiles;
-        let tile = start + in_band % tiles;
+        let panel = settled(in_band / tiles, nothing);
+        let tile = start + settled(in_band % tiles, nothing);
         let panel_start = ((block * b_block * panels + panel) * k * vectors) as usize;
         compute_tile::<E, N>(
             a,
@@ -497,6 +502,7 @@ fn multiply_panels<E: Numeric, N: Size>(
         to_columns: 1u32,
         channels: 1u32,
         some: items,
+        nothing: 0u32,
     };
     let vectors = comptime!(code.vectors);
     let own = UNIT_POS as usize * k as usize * vectors;

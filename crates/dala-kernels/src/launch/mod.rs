@@ -109,6 +109,13 @@ fn grid(items: usize, units: u32, steps: usize, facts: &DeviceFacts) -> (u32, u3
     (cubes.div_ceil(rows) as u32, rows as u32, 1)
 }
 
+/// A quotient or remainder that is computed once. Compilers for CPUs see through divisions and repeat them at every use inside a
+/// loop, where they cost more than all else: `nothing` is zero, but known only at run time.
+#[cube]
+fn settled(value: u32, nothing: u32) -> u32 {
+    value ^ nothing
+}
+
 /// The largest power of two up to `max` that divides `len`: vectors of so many elements never straddle a line's end.
 fn dividing_width(len: usize, max: usize) -> usize {
     if len == 0 { max } else { (1 << len.trailing_zeros().min(16)).min(max) }

@@ -9,7 +9,7 @@ use dala_spec::work::{Pool, PoolOp};
 use dala_spec::{DType, DeviceFacts};
 
 use super::matmul::WindowCode;
-use super::{Bound, Geometry, LaunchRefused, dividing_width};
+use super::{Bound, Geometry, LaunchRefused, dividing_width, settled};
 use crate::device::args::{Buffers, Scalars};
 use crate::device::arithmetic::Generator;
 use crate::device::emit::Layout;
@@ -102,6 +102,7 @@ pub(super) fn launch(
                     run,
                     items,
                     steps,
+                    0,
                     code,
                     layout,
                     count,
@@ -160,6 +161,7 @@ fn pool_runs<E: Float, N: Size>(
     run: u32,
     items: u32,
     steps: u32,
+    nothing: u32,
     #[comptime] code: PoolCode,
     #[comptime] layout: Layout,
     #[comptime] compiled: CompileCount,
@@ -178,11 +180,11 @@ fn pool_runs<E: Float, N: Size>(
     let end = min(first + steps, items);
     for item in first..end {
         // Neighbours are channels of the same pixels.
-        let channel = item % vectors;
-        let part = (item / vectors) % runs;
-        let row = item / vectors / runs;
-        let picture = row / to_rows * from_rows;
-        let top = ((row % to_rows) * comptime!(stride[0])) as i32 - comptime!(padding[0]);
+        let channel = settled(item % vectors, nothing);
+        let part = settled((item / vectors) % runs, nothing);
+        let row = settled(item / vectors / runs, nothing);
+        let picture = settled(row / to_rows, nothing) * from_rows;
+        let top = (settled(row % to_rows, nothing) * comptime!(stride[0])) as i32 - comptime!(padding[0]);
         let inside_rows = top >= 0i32 && top + reach_down < from_rows as i32;
         let mut own = Array::<Vector<E, N>>::new(taps);
         if comptime!(code.unrolled && op == PoolOp::Weighted) {

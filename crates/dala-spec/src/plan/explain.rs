@@ -115,12 +115,11 @@ impl Blueprint {
     }
 
     /// What the stages of a launch are called, in order; of composite kernels, with the parts that it does.
-    pub(super) fn stage_labels(&self, step: &BlueprintStep) -> Vec<String> {
+    pub fn stage_labels(&self, step: &BlueprintStep) -> Vec<String> {
         let mut labels: Vec<String> = step.stages.iter().map(|stage| self.label(*stage)).collect();
         if let (Some(last), [first, rest @ ..]) = (labels.last_mut(), &step.parts[..]) {
-            let parts = [&[first], &rest.iter().collect::<Vec<_>>()[..]].concat();
-            let parts: Vec<String> = parts.into_iter().map(|part| clean(part)).collect();
-            *last = format!("{last}: {}", parts.join(", "));
+            let more = if rest.is_empty() { String::new() } else { format!(" + {} more", rest.len()) };
+            *last = format!("{last}: {}{more}", clean(first));
         }
         labels
     }
