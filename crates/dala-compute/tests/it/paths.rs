@@ -107,6 +107,8 @@ fn convolutions() {
             let params = params.clone().with("activation", activation);
             check("conv2d", DType::F32, &[x, &weight, &[*out]], &output, params, 2e-3);
         }
+        let planar = [x[0], x[3], x[1], x[2]];
+        check("conv2d", DType::F32, &[&planar, &weight, &[*out]], &output, params.with("layout", "nchw"), 2e-3);
         let size = size.map(|n| n as i64).to_vec();
         if padding.iter().all(|padding| *padding < 3) {
             let output = [x[0], to(0), to(1), x[3]];

@@ -18,7 +18,7 @@ use crate::device::fragment::{CompileCount, Part, Values, Whereabouts, count_com
 const UNROLLED: usize = 4;
 
 const NO_WINDOWS: WindowCode =
-    WindowCode { size: [1, 1], stride: [1, 1], dilation: [1, 1], padding: [0, 0], leave: false };
+    WindowCode { size: [1, 1], stride: [1, 1], dilation: [1, 1], padding: [0, 0], leave: false, planar: false };
 
 fn row_tiles(matmul: &Matmul) -> usize {
     matmul.m.div_ceil(matmul.tile.rows)
@@ -63,6 +63,7 @@ pub(super) struct WindowCode {
     pub(super) padding: [i32; 2],
     /// Whether some lie partly outside of the picture.
     pub(super) leave: bool,
+    planar: bool,
 }
 
 impl WindowCode {
@@ -74,6 +75,7 @@ impl WindowCode {
             dilation: both(windows.dilation),
             padding: windows.padding.map(|size| size as i32),
             leave: windows.leave_the_picture(),
+            planar: windows.planar,
         }
     }
 }
@@ -125,18 +127,19 @@ pub(super) fn launch(
     let binding = layout.binding(matmul.store.program.outputs()[0], 1);
     let outputs = vec![bound.output(0, binding.elem, binding.width, results)?];
     let [store] = Part::each([&matmul.store], 2);
+    let plane = matmul.windows.filter(|own| own.planar).map(|own| (own.from[0] * own.from[1]) as u32);
     let code = MatmulCode {
         store,
         rows: tile.rows,
         vectors: tile.vectors,
-        transposed: matmul.a_transposed,
+        transposed: matmul.a_transposed || plane.is_some(),
         windows: matmul.windows.as_ref().map(WindowCode::of),
     };
     let (from, to, channels) = matmul.windows.map_or(([1, 1], [1, 1], 1), |own| (own.from, own.to, own.channels));
     let ([from_rows, from_columns], [to_rows, to_columns]) = (from.map(|n| n as u32), to.map(|n| n as u32));
     let (channels, band) = (channels as u32, band(matmul, bound.launch.facts) as u32);
     let (m, k, params) = (matmul.m as u32, matmul.k as u32, bound.scalars());
-    let (row_stride, k_stride) = if matmul.a_transposed { (1, m) } else { (k, 1) };
+    let (row_stride, k_stride) = if matmul.a_transposed { (1, m) } else { (k, plane.unwrap_or(1)) };
     let a_block = if matmul.a_batched { m * k } else { 0 };
     let b_block = if matmul.b_batched { 1 } else { 0 };
     let (row_vectors, tiles, panels) =
@@ -324,6 +327,9 @@ fn compute_tile<E: Numeric, N: Size>(
             tops[i] = (y * comptime!(steps[0])) as i32 - comptime!(padding[0]);
             lefts[i] = (x * comptime!(steps[1])) as i32 - comptime!(padding[1]);
             pictures[i] = picture * sizes.from_rows;
+            if comptime!(windows.planar) {
+                pictures[i] *= sizes.channels;
+            }
             // The next pixel, without a division.
             let ends_row = x + 1u32 == sizes.to_columns;
             x = select(ends_row, 0u32, x + 1u32);
@@ -340,17 +346,20 @@ fn compute_tile<E: Numeric, N: Size>(
                 for i in 0..tile_rows {
                     let row = tops[i] + (window_row * comptime!(dilation[0])) as i32;
                     let column = lefts[i] + (window_column * comptime!(dilation[1])) as i32;
+                    let at = (pictures[i] + row as u32) * sizes.from_columns + column as u32;
+                    let mut place = at * sizes.channels;
+                    if comptime!(windows.planar) {
+                        place = at;
+                    }
                     if comptime!(windows.leave) {
                         let inside = row >= 0i32
                             && row < sizes.from_rows as i32
                             && column >= 0i32
                             && column < sizes.from_columns as i32;
                         kept[i] = select(inside, 1u32, 0u32);
-                        let at = (pictures[i] + row as u32) * sizes.from_columns + column as u32;
-                        rows[i] = select(inside, at * sizes.channels, 0u32) as usize;
+                        rows[i] = select(inside, place, 0u32) as usize;
                     } else {
-                        let at = (pictures[i] + row as u32) * sizes.from_columns + column as u32;
-                        rows[i] = (at * sizes.channels) as usize;
+                        rows[i] = place as usize;
                     }
                 }
                 panel_at = walk::<E, N>(

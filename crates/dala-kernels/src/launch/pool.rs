@@ -18,6 +18,9 @@ use crate::device::fragment::{CompileCount, Part, Values, Whereabouts, count_com
 /// Windows of more pixels are walked through by loops.
 const MAX_UNROLLED: usize = 25;
 
+/// How many windows inside a picture are computed together.
+const GROUP: u32 = 4;
+
 /// How many pixels of a row one piece of work has.
 fn run(pool: &Pool, facts: &DeviceFacts) -> usize {
     if facts.cpu { pool.windows.to[1].max(1) } else { 4 }
@@ -145,6 +148,159 @@ fn larger<T: CubePrimitive>(a: T, b: T, #[comptime] ty: Ty, #[comptime] width: u
     })
 }
 
+/// Where a unit works.
+#[derive(CubeType, Clone, Copy)]
+struct Spot {
+    /// The first row of its picture.
+    picture: u32,
+    /// The first row of its windows, which may lie above the picture.
+    top: i32,
+    /// Its row of the result, among all.
+    row: u32,
+    /// Its vector of channels.
+    channel: u32,
+    from_rows: u32,
+    from_columns: u32,
+    to_columns: u32,
+    vectors: u32,
+    /// Some count that is at least one.
+    some: u32,
+}
+
+/// Stores what became of one window.
+#[cube]
+#[expect(clippy::too_many_arguments, reason = "the arguments of a kernel")]
+fn store<E: Float, N: Size>(
+    reads: &Buffers,
+    outputs: &mut Buffers,
+    params: &Scalars,
+    sum: Vector<E, N>,
+    counted: u32,
+    spot: &Spot,
+    column: u32,
+    #[comptime] code: PoolCode,
+    #[comptime] layout: Layout,
+) {
+    let mut values = Values::new();
+    values.push::<Vector<E, N>>(sum);
+    values.push::<Vector<E, N>>(Vector::new(E::cast_from(counted)));
+    let position = (spot.row * spot.to_columns + column) * spot.vectors + spot.channel;
+    let at = Whereabouts { position: position as usize, column: spot.channel as usize, some: spot.some };
+    fragment_store(reads, outputs, params, &values, at, comptime!(code.store.clone()), layout);
+}
+
+/// A window that may lie partly outside of its picture.
+#[cube]
+#[expect(clippy::too_many_arguments, reason = "the arguments of a kernel")]
+fn any_window<E: Float, N: Size>(
+    x: &[Vector<E, N>],
+    weights: &[Vector<E, N>],
+    reads: &Buffers,
+    outputs: &mut Buffers,
+    params: &Scalars,
+    spot: &Spot,
+    column: u32,
+    #[comptime] code: PoolCode,
+    #[comptime] layout: Layout,
+) {
+    let (op, ty, width, windows) = comptime!((code.op, code.ty, layout.width, code.windows));
+    let (size, dilation) = comptime!((windows.size, windows.dilation));
+    let left = (column * comptime!(windows.stride[1])) as i32 - comptime!(windows.padding[1]);
+    let mut sum = Vector::<E, N>::new(E::from_int(0));
+    let mut counted = 0u32;
+    for down in 0..comptime!(size[0]) {
+        let y = spot.top + (down * comptime!(dilation[0])) as i32;
+        if y >= 0i32 && y < spot.from_rows as i32 {
+            for right in 0..comptime!(size[1]) {
+                let at = left + (right * comptime!(dilation[1])) as i32;
+                if at >= 0i32 && at < spot.from_columns as i32 {
+                    let pixel = (spot.picture + y as u32) * spot.from_columns + at as u32;
+                    let value = x[(pixel * spot.vectors + spot.channel) as usize];
+                    let mut weight = value;
+                    if comptime!(op == PoolOp::Weighted) {
+                        let tap = down * comptime!(size[1]) + right;
+                        weight = weights[(tap * spot.vectors + spot.channel) as usize];
+                    }
+                    if comptime!(op == PoolOp::Max) {
+                        if counted == 0u32 {
+                            sum = value;
+                        }
+                    }
+                    sum = take::<E, N>(sum, value, weight, op, ty, width);
+                    counted += 1u32;
+                }
+            }
+        }
+    }
+    store::<E, N>(reads, outputs, params, sum, counted, spot, column, code, layout);
+}
+
+/// Which element of a window a column is to one of several neighbouring windows, if it is one.
+fn tap(column: u32, window: u32, windows: WindowCode) -> Option<u32> {
+    let from = column.checked_sub(window * windows.stride[1])?;
+    let (tap, rest) = (from / windows.dilation[1], from % windows.dilation[1]);
+    (rest == 0 && tap < windows.size[1]).then_some(tap)
+}
+
+/// `group` neighbouring windows that lie inside their picture: what they share is loaded once. `rows` are the places of the first
+/// window's rows.
+#[cube]
+#[expect(clippy::too_many_arguments, reason = "the arguments of a kernel")]
+fn inner_windows<E: Float, N: Size>(
+    x: &[Vector<E, N>],
+    own: &Array<Vector<E, N>>,
+    reads: &Buffers,
+    outputs: &mut Buffers,
+    params: &Scalars,
+    spot: &Spot,
+    column: u32,
+    rows: &Array<usize>,
+    offsets: &Array<usize>,
+    #[comptime] group: u32,
+    #[comptime] code: PoolCode,
+    #[comptime] layout: Layout,
+) {
+    let (op, ty, width, windows) = comptime!((code.op, code.ty, layout.width, code.windows));
+    let size = comptime!(windows.size);
+    let covered = comptime!((group - 1) * windows.stride[1] + (size[1] - 1) * windows.dilation[1] + 1);
+    let mut sums = Array::<Vector<E, N>>::new(comptime!(group as usize));
+    #[unroll]
+    for window in 0..group {
+        sums[comptime!(window as usize)] = Vector::new(E::from_int(0));
+    }
+    #[unroll]
+    for down in 0..comptime!(size[0]) {
+        #[unroll]
+        for at in 0..covered {
+            if comptime!((0..group).any(|window| tap(at, window, windows).is_some())) {
+                let value = x[rows[comptime!(down as usize)] + offsets[comptime!(at as usize)]];
+                #[unroll]
+                for window in 0..group {
+                    let right = comptime!(tap(at, window, windows));
+                    if comptime!(right.is_some()) {
+                        let element = comptime!((down * size[1] + right.unwrap_or(0)) as usize);
+                        let sum = comptime!(window as usize);
+                        if comptime!(op == PoolOp::Max && element == 0) {
+                            sums[sum] = value;
+                        } else if comptime!(op == PoolOp::Weighted) {
+                            sums[sum] = fma(value, own[element], sums[sum]);
+                        } else {
+                            sums[sum] = take::<E, N>(sums[sum], value, value, op, ty, width);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    let counted = comptime!(size[0] * size[1]);
+    #[unroll]
+    for window in 0..group {
+        let sum = sums[comptime!(window as usize)];
+        let at = column + window;
+        store::<E, N>(reads, outputs, params, sum, counted, spot, at, comptime!(code.clone()), layout);
+    }
+}
+
 #[cube(launch_unchecked)]
 #[expect(clippy::too_many_arguments, reason = "the arguments of a kernel")]
 fn pool_runs<E: Float, N: Size>(
@@ -167,15 +323,13 @@ fn pool_runs<E: Float, N: Size>(
     #[comptime] compiled: CompileCount,
 ) {
     count_compilation(compiled);
-    let op = comptime!(code.op);
     let windows = comptime!(code.windows);
     let (size, stride, dilation, padding) =
         comptime!((windows.size, windows.stride, windows.dilation, windows.padding));
     let taps = comptime!(if code.unrolled { (size[0] * size[1]) as usize } else { 1 });
     let reach_down = comptime!(((size[0] - 1) * dilation[0]) as i32);
-    let reach_right = comptime!(((size[1] - 1) * dilation[1]) as i32);
+    let reach_right = comptime!((size[1] - 1) * dilation[1]);
     let runs = (to_columns + run - 1u32) / run;
-    let (ty, width) = comptime!((code.ty, layout.width));
     let first = ABSOLUTE_POS as u32 * steps;
     let end = min(first + steps, items);
     for item in first..end {
@@ -185,82 +339,99 @@ fn pool_runs<E: Float, N: Size>(
         let row = settled(item / vectors / runs, nothing);
         let picture = settled(row / to_rows, nothing) * from_rows;
         let top = (settled(row % to_rows, nothing) * comptime!(stride[0])) as i32 - comptime!(padding[0]);
-        let inside_rows = top >= 0i32 && top + reach_down < from_rows as i32;
-        let mut own = Array::<Vector<E, N>>::new(taps);
-        if comptime!(code.unrolled && op == PoolOp::Weighted) {
-            #[unroll]
-            for tap in 0..taps {
-                own[tap] = weights[(comptime!(tap as u32) * vectors + channel) as usize];
+        let spot = Spot { picture, top, row, channel, from_rows, from_columns, to_columns, vectors, some: items };
+        let begin = part * run;
+        let stop = min(begin + run, to_columns);
+        if comptime!(code.unrolled) {
+            // Windows from `begin` to `inner` and from `outer` to `stop` may leave the picture.
+            let mut inner = min(max(begin, comptime!((padding[1] as u32).div_ceil(stride[1]))), stop);
+            let mut outer = inner;
+            if top >= 0i32
+                && top + reach_down < from_rows as i32
+                && from_columns + comptime!(padding[1] as u32) > reach_right
+            {
+                let last = (from_columns + comptime!(padding[1] as u32) - 1u32 - reach_right) / comptime!(stride[1]);
+                outer = max(min(last + 1u32, stop), inner);
+            } else {
+                inner = stop;
+                outer = stop;
             }
-        }
-        let stop = min((part + 1u32) * run, to_columns);
-        for column in part * run..stop {
-            let left = (column * comptime!(stride[1])) as i32 - comptime!(padding[1]);
-            let mut sum = Vector::<E, N>::new(E::from_int(0));
-            let mut counted = comptime!(size[0] * size[1]).runtime();
-            if comptime!(!windows.leave) || (inside_rows && left >= 0i32 && left + reach_right < from_columns as i32) {
-                let base = ((picture + top as u32) * from_columns + left as u32) * vectors + channel;
-                if comptime!(code.unrolled) {
+            for column in begin..inner {
+                any_window::<E, N>(x, weights, reads, outputs, params, &spot, column, comptime!(code.clone()), layout);
+            }
+            if outer > inner {
+                let mut own = Array::<Vector<E, N>>::new(taps);
+                if comptime!(code.op == PoolOp::Weighted) {
                     #[unroll]
                     for tap in 0..taps {
-                        let down = comptime!((tap as u32 / size[1]) * dilation[0]);
-                        let right = comptime!((tap as u32 % size[1]) * dilation[1]);
-                        let value = x[(base + (down * from_columns + right) * vectors) as usize];
-                        if comptime!(op == PoolOp::Max && tap == 0) {
-                            sum = value;
-                        } else {
-                            sum = take::<E, N>(sum, value, own[tap], op, ty, width);
-                        }
-                    }
-                } else {
-                    if comptime!(op == PoolOp::Max) {
-                        sum = x[base as usize];
-                    }
-                    for down in 0..comptime!(size[0]) {
-                        for right in 0..comptime!(size[1]) {
-                            let away = down * comptime!(dilation[0]) * from_columns + right * comptime!(dilation[1]);
-                            let value = x[(base + away * vectors) as usize];
-                            let mut weight = value;
-                            if comptime!(op == PoolOp::Weighted) {
-                                weight = weights[((down * comptime!(size[1]) + right) * vectors + channel) as usize];
-                            }
-                            sum = take::<E, N>(sum, value, weight, op, ty, width);
-                        }
+                        own[tap] = weights[(comptime!(tap as u32) * vectors + channel) as usize];
                     }
                 }
-            } else {
-                counted = 0u32;
+                let mut rows = Array::<usize>::new(comptime!(size[0] as usize));
+                let left = inner * comptime!(stride[1]) - comptime!(padding[1] as u32);
+                #[unroll]
                 for down in 0..comptime!(size[0]) {
-                    let y = top + (down * comptime!(dilation[0])) as i32;
-                    if y >= 0i32 && y < from_rows as i32 {
-                        for right in 0..comptime!(size[1]) {
-                            let at = left + (right * comptime!(dilation[1])) as i32;
-                            if at >= 0i32 && at < from_columns as i32 {
-                                let found = ((picture + y as u32) * from_columns + at as u32) * vectors + channel;
-                                let value = x[found as usize];
-                                let mut weight = value;
-                                if comptime!(op == PoolOp::Weighted) {
-                                    let tap = down * comptime!(size[1]) + right;
-                                    weight = weights[(tap * vectors + channel) as usize];
-                                }
-                                if comptime!(op == PoolOp::Max) {
-                                    if counted == 0u32 {
-                                        sum = value;
-                                    }
-                                }
-                                sum = take::<E, N>(sum, value, weight, op, ty, width);
-                                counted += 1u32;
-                            }
-                        }
+                    let pixel = (picture + top as u32 + comptime!(down * dilation[0])) * from_columns + left;
+                    rows[comptime!(down as usize)] = (pixel * vectors + channel) as usize;
+                }
+                let covered = comptime!(((GROUP - 1) * stride[1] + reach_right + 1) as usize);
+                let mut offsets = Array::<usize>::new(covered);
+                #[unroll]
+                for at in 0..covered {
+                    offsets[at] = (comptime!(at as u32) * vectors) as usize;
+                }
+                let groups = (outer - inner) / GROUP;
+                let mut column = inner;
+                for _ in 0..groups {
+                    inner_windows::<E, N>(
+                        x,
+                        &own,
+                        reads,
+                        outputs,
+                        params,
+                        &spot,
+                        column,
+                        &rows,
+                        &offsets,
+                        GROUP,
+                        comptime!(code.clone()),
+                        layout,
+                    );
+                    #[unroll]
+                    for down in 0..comptime!(size[0] as usize) {
+                        rows[down] += (comptime!(GROUP * stride[1]) * vectors) as usize;
                     }
+                    column += GROUP;
+                }
+                for _ in 0..(outer - inner) % GROUP {
+                    inner_windows::<E, N>(
+                        x,
+                        &own,
+                        reads,
+                        outputs,
+                        params,
+                        &spot,
+                        column,
+                        &rows,
+                        &offsets,
+                        1u32,
+                        comptime!(code.clone()),
+                        layout,
+                    );
+                    #[unroll]
+                    for down in 0..comptime!(size[0] as usize) {
+                        rows[down] += (comptime!(stride[1]) * vectors) as usize;
+                    }
+                    column += 1u32;
                 }
             }
-            let mut values = Values::new();
-            values.push::<Vector<E, N>>(sum);
-            values.push::<Vector<E, N>>(Vector::new(E::cast_from(counted)));
-            let position = (row * to_columns + column) * vectors + channel;
-            let at = Whereabouts { position: position as usize, column: channel as usize, some: items };
-            fragment_store(reads, outputs, params, &values, at, comptime!(code.store.clone()), layout);
+            for column in outer..stop {
+                any_window::<E, N>(x, weights, reads, outputs, params, &spot, column, comptime!(code.clone()), layout);
+            }
+        } else {
+            for column in begin..stop {
+                any_window::<E, N>(x, weights, reads, outputs, params, &spot, column, comptime!(code.clone()), layout);
+            }
         }
     }
 }

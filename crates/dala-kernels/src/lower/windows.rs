@@ -33,8 +33,11 @@ pub(crate) fn windows(
     size: [usize; 2],
     dilated: bool,
 ) -> Result<Windows, ShapeProblem> {
-    let &[_, height, width, channels] = x.dims() else {
-        return Err(ShapeProblem::Input(0, "{batch, height, width, channels}".to_owned()));
+    let planar = params.get("layout").is_some() && params.word("layout") == "nchw";
+    let (height, width, channels) = match (x.dims(), planar) {
+        (&[_, height, width, channels], false) | (&[_, channels, height, width], true) => (height, width, channels),
+        (_, false) => return Err(ShapeProblem::Input(0, "{batch, height, width, channels}".to_owned())),
+        (_, true) => return Err(ShapeProblem::Input(0, "{batch, channels, height, width}".to_owned())),
     };
     let both = |name: &'static str, least: i64| -> Result<[usize; 2], ShapeProblem> {
         match *params.ints(name) {
@@ -62,7 +65,7 @@ pub(crate) fn windows(
         let [rows, columns] = size;
         return Err(ShapeProblem::Input(0, format!("a picture that windows of {rows} x {columns} pixels fit into")));
     };
-    Ok(Windows { from: [height, width], to: [rows, columns], channels, size, stride, dilation, padding })
+    Ok(Windows { from: [height, width], to: [rows, columns], channels, planar, size, stride, dilation, padding })
 }
 
 /// The param `size`.

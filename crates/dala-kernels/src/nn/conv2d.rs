@@ -20,19 +20,23 @@ pub fn kernel() -> Kernel {
         .input("weight", FLOATS)
         .input("bias", FLOATS)
         .computed("{batch, rows, columns, out}: a pixel for each window", OutputDType::Inputs, shape);
-    let spec = windows::with_params(spec, false, true)
-        .param(
-            param("groups", ParamKind::Int)
-                .default(1)
-                .range(1.0, 65536.0)
-                .summary("how many parts the channels are in, each convolved by itself"),
-        )
-        .param(
-            param("activation", ParamKind::words(&["none", "relu", "relu6", "sigmoid", "hard_swish"]))
-                .default("none")
-                .summary("what is applied to each result"),
-        )
-        .tolerance(Tolerance::Close { epsilons: 512.0, absolute_epsilons: 512.0 });
+    let spec =
+        windows::with_params(spec, false, true)
+            .param(
+                param("groups", ParamKind::Int)
+                    .default(1)
+                    .range(1.0, 65536.0)
+                    .summary("how many parts the channels are in, each convolved by itself"),
+            )
+            .param(param("layout", ParamKind::words(&["nhwc", "nchw"])).default("nhwc").summary(
+                "whether the channels of `x` are its last axis or its second; those of the result are its last",
+            ))
+            .param(
+                param("activation", ParamKind::words(&["none", "relu", "relu6", "sigmoid", "hard_swish"]))
+                    .default("none")
+                    .summary("what is applied to each result"),
+            )
+            .tolerance(Tolerance::Close { epsilons: 512.0, absolute_epsilons: 512.0 });
     Kernel::lowered(spec, lower).example(&[&[1, 5, 5, 4], &[3, 3, 4, 8], &[8]], &[1, 3, 3, 8]).reference(reference)
 }
 
@@ -46,7 +50,8 @@ struct Conv {
 impl Conv {
     fn of(x: &Shape, weight: &Shape, params: &ResolvedParams) -> Result<Conv, ShapeProblem> {
         let groups = params.int("groups").max(1) as usize;
-        let channels = x.dims().last().copied().unwrap_or(0);
+        let axis = if params.word("layout") == "nchw" { 1 } else { 3 };
+        let channels = x.dims().get(axis).copied().unwrap_or(0);
         let wanted = format!("{{rows, columns, {}, out}}", channels / groups);
         let &[rows, columns, inside, out] = weight.dims() else { return Err(ShapeProblem::Input(1, wanted)) };
         let windows = windows::windows(params, x, [rows, columns], true)?;
@@ -62,9 +67,21 @@ impl Conv {
         Ok(Conv { windows, groups, out })
     }
 
+    /// Where a channel of the pixel is that starts at `pixel`.
+    fn element(&self, pixel: usize, channel: usize) -> usize {
+        let Windows { planar, channels, from: [height, width], .. } = self.windows;
+        match planar {
+            false => pixel + channel,
+            true => {
+                let (picture, at) = (pixel / channels / (height * width), pixel / channels % (height * width));
+                (picture * channels + channel) * height * width + at
+            }
+        }
+    }
+
     /// Whether each channel is convolved by itself, once.
     fn is_by_channel(&self) -> bool {
-        self.groups == self.windows.channels && self.out == self.groups
+        self.groups == self.windows.channels && self.out == self.groups && !self.windows.planar
     }
 }
 
@@ -146,7 +163,7 @@ fn reference(call: &Reference) -> Data {
         let first = out / outside * inside;
         let products = windows::elements(&conv.windows, index, conv.out).flat_map(|(tap, pixel)| {
             (0..inside)
-                .map(move |at| call.float(0, pixel + first + at) * call.float(1, (tap * inside + at) * conv.out + out))
+                .map(move |at| call.float(0, conv.element(pixel, first + at)) * call.float(1, (tap * inside + at) * conv.out + out))
         });
         let x = products.sum::<f64>() + call.float(2, out);
         match call.params().word("activation") {

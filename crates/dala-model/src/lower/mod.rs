@@ -156,8 +156,12 @@ impl Lowerer<'_> {
                     .with("padding", ints(padding))
                     .with("dilation", ints(dilation))
                     .with("groups", *groups as i64);
-                let inputs = [self.last(x)?, self.weight(layer.inputs[1])?, self.first(layer.inputs[2])?];
-                self.call_last(layer, "conv2d", &inputs, &params)
+                // Convolutions read either order; where each channel is by itself, only the one with channels last.
+                let turned = self.is_last(x) || *groups > 1 || self.network.values[x].constant.is_some();
+                let layout = if turned { "nhwc" } else { "nchw" };
+                let x = if turned { self.last(x)? } else { self.first(x)? };
+                let inputs = [x, self.weight(layer.inputs[1])?, self.first(layer.inputs[2])?];
+                self.call_last(layer, "conv2d", &inputs, &params.with("layout", layout))
             }
             Op::BatchNorm { epsilon } => {
                 let params = Params::new().with("epsilon", f64::from(*epsilon));

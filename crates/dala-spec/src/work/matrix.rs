@@ -52,6 +52,8 @@ pub struct Windows {
     pub to: [usize; 2],
     /// Elements of a pixel.
     pub channels: usize,
+    /// Whether each channel is a picture of its own, one after the other, instead of lying side by side in pixels.
+    pub planar: bool,
     /// Rows and columns of a window.
     pub size: [usize; 2],
     /// How far apart windows are.
@@ -75,7 +77,7 @@ impl Windows {
 
     /// Whether each window is the pixel at its own place.
     pub fn are_pixels(&self) -> bool {
-        self.size == [1, 1] && self.stride == [1, 1] && self.padding == [0, 0] && self.from == self.to
+        !self.planar && self.size == [1, 1] && self.stride == [1, 1] && self.padding == [0, 0] && self.from == self.to
     }
 
     /// Whether windows reach beyond the picture along an axis.
