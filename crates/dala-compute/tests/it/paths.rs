@@ -393,3 +393,21 @@ fn plans_are_not_mixed_up() {
         assert_eq!(out.read::<i32>().unwrap(), [16_777_218], "{name}");
     }
 }
+
+/// Positions are found in one way in small buffers and in another in large ones: both on either side of where they meet.
+#[test]
+fn rows_are_repeated_in_large_buffers() {
+    for name in device_names() {
+        let device = Device::open(&name).unwrap();
+        for rows in [1498, 1500] {
+            let columns = 1399;
+            let sums = |at: usize| (at % columns) as i32 * 10_000 + (at / columns) as i32;
+            let across = upload(&device, &Data::S32((0..columns as i32).map(|at| at * 10_000).collect()), [columns]);
+            let down = upload(&device, &Data::S32((0..rows as i32).collect()), [rows, 1]);
+            let out = filled_with_rubbish(&device, DType::S32, [rows, columns]);
+            device.run("elementwise_add", &[&across, &down], &out, ()).unwrap();
+            let found = out.read::<i32>().unwrap();
+            assert!(found.iter().enumerate().all(|(at, sum)| *sum == sums(at)), "{name}: {rows} rows");
+        }
+    }
+}

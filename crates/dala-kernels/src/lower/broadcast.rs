@@ -3,6 +3,8 @@
 
 use dala_spec::{Expr, Signature};
 
+use super::position;
+
 /// The inputs `a` and `b` at each element of the output.
 pub(crate) fn pair(call: &Signature) -> (Expr, Expr) {
     (operand(call, 0, "a"), operand(call, 1, "b"))
@@ -30,23 +32,17 @@ fn groups(own: &[usize], output: &[usize]) -> Vec<(usize, bool)> {
     groups
 }
 
-/// Where an element of the output finds its own: of its index, the parts that are not repeated.
+/// Where an element of the output finds its own: of its place, what is not repeated.
 fn place(groups: &[(usize, bool)]) -> Expr {
-    let (mut inner, mut stride, mut place) = (1, 1, None);
-    for (number, (size, repeated)) in groups.iter().enumerate().rev() {
-        if !repeated {
-            let at = if inner > 1 { Expr::index() / Expr::size(inner) } else { Expr::index() };
-            let at = if number > 0 { at % Expr::size(*size) } else { at };
-            let step = if stride > 1 { at * Expr::size(stride) } else { at };
-            place = Some(match place {
-                Some(place) => step + place,
-                None => step,
-            });
-            stride *= size;
-        }
-        inner *= size;
+    let sizes: Vec<usize> = groups.iter().map(|(size, _)| *size).collect();
+    let kept = position::coordinates(&sizes).into_iter().zip(groups).filter(|(_, (_, repeated))| !repeated);
+    let mut steps: Vec<(Expr, usize)> = Vec::new();
+    let mut stride = 1;
+    for (at, (size, _)) in kept.rev() {
+        steps.push((at, stride));
+        stride *= size;
     }
-    place.unwrap_or(Expr::from(0))
+    position::place(steps)
 }
 
 #[cfg(test)]

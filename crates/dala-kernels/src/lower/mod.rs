@@ -3,6 +3,7 @@
 pub(crate) mod broadcast;
 pub(crate) mod filter;
 pub(crate) mod pixel;
+pub(crate) mod position;
 pub(crate) mod product;
 pub(crate) mod reduce;
 pub(crate) mod resample;

@@ -7,7 +7,7 @@ use dala_spec::{
     Scalar, Shape, ShapeCall, ShapeProblem, Signature, SpecError, TensorType, param,
 };
 
-use crate::lower::{map, shapes};
+use crate::lower::{map, position, shapes};
 use crate::{Kernel, Reference};
 
 /// The element types of indices.
@@ -69,16 +69,17 @@ fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
     let bytes = x.dtype.size();
     let word = if (run * bytes).is_multiple_of(4) { DType::U32 } else { DType::U8 };
     let words = |elements: usize| elements * bytes / word.size();
-    let (run, count) = (words(run), indices.shape.len());
-    let outer = x.shape.len() / (size * axis(call).1).max(1);
-    let row = if run > 1 { Expr::index() / Expr::size(run) } else { Expr::index() };
-    let (block, at) = match outer {
-        1 => (None, row),
-        _ => (Some(row.clone() / Expr::size(count)), row % Expr::size(count)),
+    let (blocks, run, count) = (x.shape.len() / (size * run).max(1), words(run), indices.shape.len());
+    // What lies together, and what there is only one of, needs no coordinate.
+    let sizes = [blocks, count, run];
+    let used: Vec<usize> = (0..3).filter(|axis| *axis == 1 || sizes[*axis] > 1).collect();
+    let coordinates = position::coordinates(&used.iter().map(|axis| sizes[*axis]).collect::<Vec<_>>());
+    let step = |(axis, at): (&usize, Expr)| match axis {
+        0 => (at, size * run),
+        1 => (kept(indices.dtype, at, size), run),
+        _ => (at, 1),
     };
-    let index = kept(indices.dtype, at, size);
-    let index = block.into_iter().fold(index, |index, block| block * Expr::size(size) + index);
-    let place = if run > 1 { index * Expr::size(run) + Expr::index() % Expr::size(run) } else { index };
+    let place = position::place(used.iter().zip(coordinates).map(step));
     // Where a device does not compute with 64 bits, it still can look at both halves.
     let numbers = match indices.dtype {
         DType::S64 => TensorType::new(DType::U32, [2 * count]),

@@ -9,7 +9,7 @@ use dala_spec::{
     Place, Scalar, Shape, ShapeCall, ShapeProblem, Signature, SpecError, Task, TensorType, param,
 };
 
-use crate::lower::{map, view::strides};
+use crate::lower::{map, position, view::strides};
 use crate::{Kernel, Reference};
 
 /// The kernel.
@@ -123,11 +123,9 @@ fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
     }
     let axes = merged(axes, mode == "constant");
     let sizes: Vec<usize> = axes.iter().map(|axis| axis.size).collect();
-    let place = |(number, axis): (usize, &Axis)| {
-        let at = Expr::coord(number);
-        if axis.before > 0 { at - Expr::size(axis.before) } else { at }
-    };
-    let places: Vec<Expr> = axes.iter().enumerate().map(place).collect();
+    let padded: Vec<usize> = axes.iter().map(|axis| axis.padded()).collect();
+    let from_first = |(at, axis): (Expr, &Axis)| if axis.before > 0 { at - Expr::size(axis.before) } else { at };
+    let places: Vec<Expr> = position::coordinates(&padded).into_iter().zip(&axes).map(from_first).collect();
     let inside = |(place, axis): (&Expr, &Axis)| {
         let last = || Expr::size(axis.size - 1);
         match mode {
@@ -136,10 +134,8 @@ fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
             _ => place.clone(),
         }
     };
-    let step = |(at, stride): (Expr, i64)| if stride == 1 { at } else { at * Expr::size(stride as usize) };
-    let steps = places.iter().zip(&axes).map(inside).zip(strides(&sizes)).map(step);
-    let index = steps.reduce(|sum, step| sum + step).unwrap_or(Expr::from(0));
-    let mut expr = Expr::input("x").gather(index);
+    let strides = strides(&sizes).into_iter().map(|stride| stride as usize);
+    let mut expr = Expr::input("x").gather(position::place(places.iter().zip(&axes).map(inside).zip(strides)));
     if mode == "constant" {
         for (place, axis) in places.into_iter().zip(&axes).filter(|(_, axis)| axis.is_padded()) {
             // What is below zero is very large without a sign.
@@ -147,9 +143,9 @@ fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
             expr = Expr::select(place.cast(DType::U32).compare(CompareOp::Lt, size), expr, value());
         }
     }
-    let output = TensorType::new(dtype, axes.into_iter().map(Axis::padded).collect::<Vec<_>>());
-    let named = [("x", TensorType::new(dtype, [input.shape.len()]))];
-    lowering.step(map(&expr, &named, output, call)?, [Place::Input(0)], Place::Output);
+    let flat = |len: usize| TensorType::new(dtype, [len]);
+    let named = [("x", flat(input.shape.len()))];
+    lowering.step(map(&expr, &named, flat(call.output.shape.len()), call)?, [Place::Input(0)], Place::Output);
     Ok(lowering)
 }
 

@@ -6,6 +6,7 @@ use dala_spec::{
     Data, Expr, FLOATS, KernelSpec, OutputDType, ParamKind, Shape, ShapeCall, ShapeProblem, Signature, Tolerance, param,
 };
 
+use crate::lower::position;
 use crate::{Kernel, Reference};
 
 /// The kernel.
@@ -34,8 +35,9 @@ fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
 }
 
 fn work(call: &Signature) -> Expr {
-    let channel = || Expr::index() % Expr::size(call.inputs[1].shape.len());
-    let own = |name: &str| Expr::input(name).gather(channel());
+    let channels = call.inputs[1].shape.len();
+    let place = position::coordinates(&[call.output.shape.len() / channels.max(1), channels]);
+    let own = |name: &str| Expr::input(name).gather(place[1].clone());
     let deviation = (own("variance") + Expr::param("epsilon")).unary(UnaryOp::Sqrt);
     (Expr::input("x") - own("mean")) / deviation * own("scale") + own("bias")
 }
