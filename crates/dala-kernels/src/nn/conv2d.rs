@@ -157,13 +157,14 @@ fn reference(call: &Reference) -> Data {
     let Ok(conv) = Conv::of(&signature.inputs[0].shape, &signature.inputs[1].shape, &signature.params) else {
         return call.numbers(|_| f64::NAN);
     };
-    let (inside, outside) = (conv.windows.channels / conv.groups, conv.out / conv.groups);
+    let (conv, inside, outside) = (&conv, conv.windows.channels / conv.groups, conv.out / conv.groups);
     call.numbers(|index| {
         let out = index % conv.out;
         let first = out / outside * inside;
         let products = windows::elements(&conv.windows, index, conv.out).flat_map(|(tap, pixel)| {
-            (0..inside)
-                .map(move |at| call.float(0, conv.element(pixel, first + at)) * call.float(1, (tap * inside + at) * conv.out + out))
+            (0..inside).map(move |at| {
+                call.float(0, conv.element(pixel, first + at)) * call.float(1, (tap * inside + at) * conv.out + out)
+            })
         });
         let x = products.sum::<f64>() + call.float(2, out);
         match call.params().word("activation") {
