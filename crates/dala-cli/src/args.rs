@@ -8,7 +8,7 @@ use dala_compute::{DType, Shape};
 
 use crate::source::INPUT;
 
-/// GPU compute from a shell: devices, kernels, expressions and pipelines.
+/// GPU compute from a shell: devices, kernels, expressions, pipelines and models.
 #[derive(Debug, Parser)]
 #[command(name = "dala", version)]
 pub(crate) struct Cli {
@@ -34,8 +34,78 @@ pub(crate) enum Command {
     Verify(VerifyArgs),
     /// Take down what a device does when a pipeline runs
     Trace(TraceArgs),
+    /// Say what is in photos
+    Classify(ClassifyArgs),
+    /// Look at a model
+    Model {
+        #[command(subcommand)]
+        command: ModelCommand,
+    },
     /// Measure this library beside the bare engine, or a peer
     Bench(BenchArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Photos are PNG or JPEG. Their middle becomes as large as the model wants it, with ImageNet's mean and deviation.
+
+Examples:
+  dala classify photo.jpg
+  dala classify *.jpg --top 3 --device vulkan
+  dala classify leaf.jpg --model plants.onnx --labels plants.txt --json")]
+pub(crate) struct ClassifyArgs {
+    /// The photos
+    #[arg(value_name = "PHOTO", required = true)]
+    pub(crate) photos: Vec<PathBuf>,
+    /// The model, as ONNX [default: mobilenet_v2.onnx, which scripts/get-models fetches]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model: Option<PathBuf>,
+    /// The names of the classes, one on each line [default: ImageNet's, if there are 1000]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) labels: Option<PathBuf>,
+    /// The device: auto, vulkan, gl, metal, cuda, rocm or cpu. DALA_DEVICE overrides auto
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    pub(crate) device: String,
+    /// How many classes are shown, the best first
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = positive)]
+    pub(crate) top: usize,
+    /// Show the model's outputs as they are; otherwise they become probabilities, unless they are
+    #[arg(long)]
+    pub(crate) raw: bool,
+    /// Print a JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ModelCommand {
+    /// Say what a model takes, gives and holds, and what it comes to on a device
+    Info(ModelInfoArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Exits with 1 if the file is fine but the model cannot be run.
+
+Examples:
+  dala model info mobilenet_v2.onnx
+  dala model info mobilenet_v2.onnx --batch 8 --device vulkan --explain")]
+pub(crate) struct ModelInfoArgs {
+    /// The model, as ONNX
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// The device: auto, vulkan, gl, metal, cuda, rocm or cpu. DALA_DEVICE overrides auto
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    pub(crate) device: String,
+    /// How many at a time [default: 1, or what the model fixes]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub(crate) batch: Option<usize>,
+    /// Print the plan too
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) explain: bool,
+    /// Print a JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -43,7 +113,8 @@ pub(crate) enum Command {
 Examples:
   dala bench fusion --device vulkan
   dala bench overhead --explain
-  dala bench image --device cpu --json")]
+  dala bench image --device cpu --json
+  dala bench model --device cpu")]
 pub(crate) struct BenchArgs {
     /// What is measured
     #[arg(value_enum)]
@@ -68,6 +139,8 @@ pub(crate) enum Suite {
     Overhead,
     /// Three filters of a full-HD picture, beside OpenCV (needs Python with OpenCV)
     Image,
+    /// A network, beside ONNX Runtime (needs Python with ONNX Runtime, and scripts/get-models)
+    Model,
     /// How long compiling takes, and the first result of a process
     Startup,
     /// The first result of this process alone, in milliseconds
@@ -301,6 +374,11 @@ fn size(text: &str) -> Result<Shape, String> {
     let sizes: Option<Vec<usize>> = text.split('x').map(|size| size.parse().ok().filter(|size| *size > 0)).collect();
     let shape = sizes.map(Shape::from).filter(|shape| shape.image().is_some() && shape.checked_len().is_some());
     shape.ok_or_else(|| "write height, width and 1, 3 or 4 channels, such as 480x640x3".to_owned())
+}
+
+/// A count of at least one.
+fn positive(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "write a whole number above zero".to_owned())
 }
 
 /// `name=text`, as given to `--input` and `--param`.

@@ -7,7 +7,7 @@ use dala_compute::{Device, DeviceInfo, Limits, Support};
 use serde::Serialize;
 
 use crate::args::InfoArgs;
-use crate::output::{self, Outcome};
+use crate::output::{self, Outcome, bytes};
 
 pub(crate) fn run(args: &InfoArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let devices = Device::list();
@@ -51,17 +51,6 @@ fn describe(out: &mut dyn Write, device: &DeviceInfo) -> io::Result<()> {
     )
 }
 
-/// A size for people: one decimal of the largest binary unit that it fills.
-fn bytes(count: u64) -> String {
-    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    if count < 1024 {
-        return format!("{count} B");
-    }
-    let power = count.ilog2() as usize / 10;
-    let amount = count as f64 / 1024f64.powi(power as i32);
-    format!("{amount:.1} {}", UNITS[power - 1])
-}
-
 /// A device as `--json` shows it. These names are what scripts rely on, so they are apart from the library's.
 #[derive(Serialize)]
 struct DeviceJson<'a> {
@@ -97,20 +86,6 @@ impl<'a> From<&'a DeviceInfo> for DeviceJson<'a> {
             limits: LimitsJson { max_buffer_bytes, max_bindings, max_cubes, max_units },
             dtypes: device.dtypes.iter().map(|(dtype, support)| (dtype.name(), *support)).collect(),
             version: env!("CARGO_PKG_VERSION"),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_use_the_largest_unit_they_fill() {
-        for (count, text) in
-            [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (3 << 29, "1.5 GiB"), (u64::MAX, "16.0 EiB")]
-        {
-            assert_eq!(bytes(count), text);
         }
     }
 }

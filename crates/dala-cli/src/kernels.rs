@@ -71,7 +71,7 @@ fn param_text(param: &ParamSpec) -> String {
 }
 
 fn output_text(rule: &OutputRule) -> String {
-    let shape = match rule.shape {
+    let shape = match &rule.shape {
         OutputShape::Inputs => "shape of the inputs",
         OutputShape::Broadcast => "shape that the inputs broadcast to",
         OutputShape::Any => "any shape",

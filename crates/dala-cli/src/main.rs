@@ -1,15 +1,18 @@
-//! The `dala` command: devices, kernels, expressions and pipelines from a shell.
+//! The `dala` command: devices, kernels, expressions, pipelines and models from a shell.
 //!
 //! Exit codes: 0 success, 1 a negative answer such as a kernel that does not exist, 2 failure.
 
 mod args;
 mod bench;
+mod classify;
 mod eval;
 mod filter;
 mod graph;
 mod info;
 mod kernels;
+mod model;
 mod numbers;
+mod onnx;
 mod output;
 mod picture;
 mod run;
@@ -22,7 +25,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Cli, Command};
+use args::{Cli, Command, ModelCommand};
 use output::Outcome;
 
 fn main() -> ExitCode {
@@ -41,6 +44,8 @@ fn run(command: &Command, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         Command::Graph(args) => graph::run(args, out),
         Command::Verify(args) => verify::run(args, out),
         Command::Trace(args) => trace::run(args, out),
+        Command::Classify(args) => classify::run(args, out),
+        Command::Model { command: ModelCommand::Info(args) } => model::info(args, out),
         Command::Bench(args) => bench::run(args, out),
     }?;
     // Here and not on drop, where an error would go unseen.

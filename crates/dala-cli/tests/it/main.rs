@@ -2,12 +2,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, reason = "tests")]
 
 mod eval;
+mod folder;
 mod info;
 mod kernels;
+mod models;
 mod pipelines;
 mod pipes;
 
-use std::process::Command;
+use std::process::{Command, Output};
 
 /// What a run of the command left behind.
 struct Run {
@@ -42,13 +44,18 @@ fn command(arguments: &[&str]) -> Command {
     command
 }
 
-fn dala(arguments: &[&str]) -> Run {
-    let output = command(arguments).output().unwrap();
-    Run {
-        code: output.status.code().unwrap(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
+impl From<Output> for Run {
+    fn from(output: Output) -> Run {
+        Run {
+            code: output.status.code().unwrap(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
     }
+}
+
+fn dala(arguments: &[&str]) -> Run {
+    command(arguments).output().unwrap().into()
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! Our times beside those of the bare engine, or of a peer, measured in one run.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+mod model;
+mod peer;
+
+use std::io::Write;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -11,6 +14,8 @@ use serde::Serialize;
 
 use crate::args::{BenchArgs, Suite};
 use crate::output::{self, Outcome};
+use model::Details;
+use peer::Peer;
 
 /// What a suite measured.
 #[derive(Serialize)]
@@ -18,6 +23,8 @@ struct Report {
     suite: &'static str,
     device: String,
     rows: Vec<Row>,
+    #[serde(flatten)]
+    details: Option<Details>,
 }
 
 /// Ours beside theirs, the best of several rounds each.
@@ -42,14 +49,20 @@ pub(crate) fn run(args: &BenchArgs, out: &mut dyn Write) -> anyhow::Result<Outco
         return frame(&args.device, out);
     }
     let device = Device::open(&args.device)?;
+    let mut details = None;
     let (suite, rows) = match args.suite {
         Suite::Frame => return Ok(Outcome::Success),
+        Suite::Model => {
+            let (rows, found) = model::measure(&device, args.explain, out)?;
+            details = Some(found);
+            ("model", rows)
+        }
         Suite::Fusion => ("fusion", fusion(&device)?),
         Suite::Overhead => ("overhead", overhead(&device, args.explain, out)?),
         Suite::Image => ("image", image(&device)?),
         Suite::Startup => ("startup", startup(&device)?),
     };
-    let report = Report { suite, device: device.info().backend.name().to_owned(), rows };
+    let report = Report { suite, device: device.info().backend.name().to_owned(), rows, details };
     if args.json {
         output::json(out, &report)?;
         return Ok(Outcome::Success);
@@ -63,6 +76,9 @@ pub(crate) fn run(args: &BenchArgs, out: &mut dyn Write) -> anyhow::Result<Outco
     };
     table.extend(report.rows.iter().map(row));
     output::columns(out, "  ", &table)?;
+    if let Some(details) = &report.details {
+        details.print(out)?;
+    }
     Ok(Outcome::Success)
 }
 
@@ -170,54 +186,7 @@ fn overhead(device: &Device, explain: bool, out: &mut dyn Write) -> anyhow::Resu
     ])
 }
 
-/// OpenCV in a process of its own, which runs a round when it is told to.
-struct Peer {
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-}
-
-const OPENCV: &str = include_str!("../../../benches/peers/opencv.py");
-
-impl Peer {
-    fn start() -> anyhow::Result<Peer> {
-        let fix = "the peer needs Python with OpenCV: pip install -r benches/peers/requirements.txt";
-        let mut child = Command::new("python3")
-            .args(["-c", OPENCV])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .context(fix)?;
-        let (input, output) = (child.stdin.take().context(fix)?, child.stdout.take().context(fix)?);
-        let mut peer = Peer { child, input, output: BufReader::new(output) };
-        peer.line().context(fix)?;
-        Ok(peer)
-    }
-
-    fn line(&mut self) -> anyhow::Result<String> {
-        let mut line = String::new();
-        self.output.read_line(&mut line)?;
-        if line.is_empty() {
-            bail!("the peer has ended");
-        }
-        Ok(line.trim().to_owned())
-    }
-
-    /// The milliseconds of one run.
-    fn time(&mut self, what: &str) -> anyhow::Result<f64> {
-        writeln!(self.input, "{what}")?;
-        let line = self.line()?;
-        line.parse().with_context(|| format!("the peer said {line}"))
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        // It ends by itself when its input does; this is for one that hangs.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+const OPENCV: &str = include_str!("../../../../benches/peers/opencv.py");
 
 /// blur, sharpen and grayscale of a full-HD picture, against OpenCV with two threads.
 fn image(device: &Device) -> anyhow::Result<Vec<Row>> {
@@ -238,7 +207,7 @@ fn image(device: &Device) -> anyhow::Result<Vec<Row>> {
         .stage(Stage::run_kernel("sharpen", [&soft], &sharp, [("amount", 0.5)]))
         .stage(Stage::run_kernel("grayscale", [&sharp], &gray, ()));
     let (fused, unfused) = (device.compile(&pipeline)?, device.compile_with(&pipeline, PlanOptions::unfused())?);
-    let mut peer = Peer::start()?;
+    let mut peer = Peer::start(OPENCV, &[], "OpenCV")?;
     let mut rows = Vec::new();
     for (name, plan) in [("blur-sharpen-grayscale-opencv", &fused), ("unfused-opencv", &unfused)] {
         let mut best = (f64::INFINITY, f64::INFINITY);

@@ -1,0 +1,125 @@
+//! Model files: where they are, what is wrong with them, and their plans.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Error, Result, anyhow, bail};
+use dala_compute::{Buffer, Device, Pipeline, Plan, Shape, Stage};
+use dala_model::{Dim, LoadModel, Model, ModelError, Port, UnsupportedOperator};
+
+/// What a model is called on a device.
+pub(crate) const KERNEL: &str = "model";
+
+/// A file that `scripts/get-models` made, in the folder where it puts them.
+pub(crate) fn installed(name: &str) -> Result<PathBuf> {
+    let folder = match env::var_os("DALA_MODELS").filter(|folder| !folder.is_empty()) {
+        Some(folder) => PathBuf::from(folder),
+        None => env::home_dir().context("there is no home folder")?.join(".cache/dala-compute/models"),
+    };
+    let file = folder.join(name);
+    if !file.is_file() {
+        bail!("{} is missing: run scripts/get-models", file.display());
+    }
+    Ok(file)
+}
+
+/// Reads a model; whatever is wrong is said with the name of the file.
+pub(crate) fn open(file: &Path) -> Result<Model> {
+    let name = file.display();
+    Model::open(file).map_err(|error| match error {
+        ModelError::Io { source, .. } => Error::new(source).context(format!("cannot read {name}")),
+        ModelError::Unsupported { operators } => anyhow!("{name}: {}", unsupported(&operators)),
+        other => Error::new(other).context(name.to_string()),
+    })
+}
+
+/// All that is not supported: a line for each operator and reason, with its nodes.
+fn unsupported(operators: &[UnsupportedOperator]) -> String {
+    let mut kinds: Vec<(&str, &str, Vec<String>)> = Vec::new();
+    for UnsupportedOperator { node, operator, why } in operators {
+        let node = format!("`{node}`");
+        match kinds.iter_mut().find(|kind| kind.0 == operator && kind.1 == why) {
+            Some(kind) => kind.2.push(node),
+            None => kinds.push((operator, why, vec![node])),
+        }
+    }
+    let line =
+        |(operator, why, nodes): &(&str, &str, Vec<String>)| format!("\n  {operator} ({why}): {}", nodes.join(", "));
+    let lines: String = kinds.iter().map(line).collect();
+    format!("the model has operators that are not supported:{lines}")
+}
+
+/// A plan of nothing but a model, and its buffers. Nothing was written to them.
+pub(crate) struct Alone {
+    pub(crate) plan: Plan,
+    pub(crate) inputs: Vec<Buffer>,
+}
+
+impl Alone {
+    /// Adds the model to the device and compiles it for a batch.
+    pub(crate) fn new(device: &Device, kernel: &str, model: &Model, batch: usize) -> Result<Alone> {
+        device.add_model(kernel, model)?;
+        Alone::of_kernel(device, kernel, model, batch)
+    }
+
+    /// The same for a model that the device has.
+    pub(crate) fn of_kernel(device: &Device, kernel: &str, model: &Model, batch: usize) -> Result<Alone> {
+        let buffer = |port: &Port| Ok(Buffer::reserve(device, port.dtype, shape(port, batch))?);
+        let inputs: Vec<Buffer> = model.inputs().iter().map(buffer).collect::<Result<_>>()?;
+        let [output] = model.outputs() else { bail!("the model has {} outputs", model.outputs().len()) };
+        let output = buffer(output)?;
+        let operands: Vec<&Buffer> = inputs.iter().collect();
+        let stage = Stage::run_kernel(kernel, operands, &output, ());
+        let mut pipeline = Pipeline::new().stage(stage).named(&output, "output");
+        for (port, buffer) in model.inputs().iter().zip(&inputs) {
+            pipeline = pipeline.named(buffer, &port.name);
+        }
+        Ok(Alone { plan: device.compile(&pipeline)?, inputs })
+    }
+}
+
+/// The shape of an input or output for a batch.
+pub(crate) fn shape(port: &Port, batch: usize) -> Shape {
+    let size = |dim: &Dim| match dim {
+        Dim::Known(size) => *size,
+        Dim::Batch => batch,
+    };
+    Shape::from(port.dims.iter().map(size).collect::<Vec<usize>>())
+}
+
+/// An input or output in words: `f32 {batch, 3, 224, 224}`.
+pub(crate) fn described(port: &Port) -> String {
+    let size = |dim: &Dim| match dim {
+        Dim::Known(size) => size.to_string(),
+        Dim::Batch => "batch".to_owned(),
+    };
+    format!("{} {{{}}}", port.dtype, port.dims.iter().map(size).collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use dala_compute::DType;
+
+    use super::*;
+
+    #[test]
+    fn every_node_that_is_not_supported_is_named() {
+        let node = |node: &str, operator: &str, why: &str| UnsupportedOperator {
+            node: node.to_owned(),
+            operator: operator.to_owned(),
+            why: why.to_owned(),
+        };
+        let nodes = [node("a", "Loop", "unknown"), node("b", "If", "unknown"), node("c", "Loop", "unknown")];
+        assert_eq!(
+            unsupported(&nodes),
+            "the model has operators that are not supported:\n  Loop (unknown): `a`, `c`\n  If (unknown): `b`"
+        );
+    }
+
+    #[test]
+    fn ports_have_the_batch_in_words_and_in_shapes() {
+        let port = Port { name: "x".to_owned(), dtype: DType::F32, dims: vec![Dim::Batch, Dim::Known(3)] };
+        assert_eq!(described(&port), "f32 {batch, 3}");
+        assert_eq!(shape(&port, 8), Shape::from([8, 3]));
+    }
+}
