@@ -133,6 +133,8 @@ defmodule ApiTest do
                Dala.Gpu.Compute.Stream,
                Dala.Gpu.Compute.Telemetry,
                Dala.Gpu.Compute.Transient,
+               Dala.ML,
+               Dala.ML.Model,
                Dala.Media,
                ExCubecl,
                Mix.Tasks.Dala.Info

@@ -18,6 +18,7 @@ mod fold;
 mod graph;
 mod infer;
 mod kernel;
+mod labels;
 pub mod limits;
 mod lower;
 mod model;
@@ -37,6 +38,7 @@ mod builder;
 
 pub use error::{ModelError, UnsupportedOperator};
 pub use kernel::{LoadError, LoadModel};
+pub use labels::imagenet_classes;
 pub use model::{Dim, Model, Port};
 pub use network::{Layer, Network, Value};
 pub use op::{BinaryOp, Coordinates, Op, PadMode, ResizeMode, Rounding};
