@@ -24,8 +24,9 @@ defmodule Dala.ML.Plans do
       {:error, Error.new(:device_unavailable, message)}
   end
 
-  # Gives up what is kept.
+  # Gives up what is kept, also by the caller, if it has predicted something.
   def forget do
+    :erlang.garbage_collect()
     GenServer.call(__MODULE__, :forget, :infinity)
   catch
     # Then there is nothing.

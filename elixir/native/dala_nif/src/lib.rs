@@ -211,13 +211,15 @@ fn define<'a>(
 /// Reads a file and adds it as a kernel; sends `{tag, {:ok, model}}`.
 #[rustler::nif]
 fn load_model(env: Env, device: Dev, name: String, path: String, tag: Term) -> Atom {
-    let caller = Caller::new(env, tag);
-    in_a_thread(move || {
-        let loaded = device.2.load(&device.0, &name, &path);
-        caller.answer(|env| match &loaded {
-            Ok(model) => (atoms::ok(), terms::model(env, model)).encode(env),
-            Err(why) => (atoms::error(), terms::not_loaded(env, why)).encode(env),
-        });
+    measured("load_model", || {
+        let caller = Caller::new(env, tag);
+        in_a_thread(move || {
+            let loaded = device.2.load(&device.0, &name, &path);
+            caller.answer(|env| match &loaded {
+                Ok(model) => (atoms::ok(), terms::model(env, model)).encode(env),
+                Err(why) => (atoms::error(), terms::not_loaded(env, why)).encode(env),
+            });
+        })
     })
 }
 
