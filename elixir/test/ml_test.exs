@@ -365,7 +365,7 @@ defmodule Dala.MLTest do
       fixed = colours(folder, [8, 3, 4, 4], [8, 3, 1, 1])
       assert {:error, %{code: :no_classifier, message: message}} = ML.predict(fixed, image)
       assert message =~ "{8, 3, 4, 4}"
-      assert {:error, %{code: :unknown_kernel}} = ML.predict(%{model | name: :gone}, image)
+      assert {:error, %{code: :unknown_model}} = ML.predict(%{model | name: :gone}, image)
 
       for options <- [
             [top: -1],

@@ -118,7 +118,8 @@ defmodule Dala.ML do
     raise ArgumentError, "#{inspect(name)} must be #{expected}, found #{Stage.short(found)}"
   end
 
-  defp model(%Model{} = model), do: {:ok, model}
+  # What was loaded under the name counts, whatever the struct says by now.
+  defp model(%Model{name: name}), do: model(name)
 
   defp model(name) do
     case Stage.name(name, "a model") do
@@ -197,7 +198,7 @@ defmodule Dala.ML do
 
   defp probabilities(model, image, size, options) do
     preprocess = preprocess(size, options)
-    key = {to_string(model.name), model.outputs, image.shape, image.dtype, preprocess, options[:softmax]}
+    key = {to_string(model.name), image.shape, image.dtype, preprocess, options[:softmax]}
     make = fn -> plan(model, image, size, preprocess, options[:softmax]) end
 
     with {:ok, plan} <- Plans.get(key, make) do
