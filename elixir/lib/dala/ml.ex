@@ -7,7 +7,7 @@ defmodule Dala.ML do
 
       {:ok, [best | _]} = Dala.ML.predict(:mobilenet_v2, photo)
       best
-      #=> %{label: "Egyptian cat", index: 285, probability: 0.41}
+      #=> %{label: "Egyptian cat", index: 285, probability: 0.73}
 
   A model that is loaded is a kernel, and needs none of this: `Dala.Gpu.Compute.load_model/2` loads it, and it runs by its name
   in commands and pipelines. `predict/3` is the way from a picture to words.
