@@ -10,6 +10,8 @@ defmodule Dala.Gpu.Compute.HostileTest do
 
   alias Dala.Gpu.Compute
   alias Dala.Gpu.Compute.{Buffer, Error, Kernel, Pipeline, Server, Stream, Transient}
+  alias Dala.ML
+  alias Dala.Test.Models
 
   @calls String.to_integer(System.get_env("DALA_HOSTILE_CALLS", "100000"))
   @seed String.to_integer(System.get_env("DALA_HOSTILE_SEED", "20240229"))
@@ -21,7 +23,7 @@ defmodule Dala.Gpu.Compute.HostileTest do
   # What may be learned after the first fifth: kernels that are built, and the ends of 65,536 commands.
   @growth_mb 96
 
-  @modules [Compute, Buffer, Kernel, Pipeline, Stream, Dala.Media, ExCubecl]
+  @modules [Compute, Buffer, Kernel, Pipeline, Stream, Dala.Media, ML, ExCubecl]
 
   # Function, kinds of its arguments, and what it may return.
   @functions [
@@ -49,6 +51,7 @@ defmodule Dala.Gpu.Compute.HostileTest do
     {Compute, :relu, [:buffer, :buffer], :done},
     {Compute, :matmul, [:buffer, :buffer, :buffer], :done},
     {Compute, :kernels, [], :maps},
+    {Compute, :load_model, [:name, :path], {:tuple, :model}},
     {Compute, :submit, [:stages], :id},
     {Compute, :submit, [:stages, :submit_options], :id},
     {Compute, :poll, [:id], :poll},
@@ -97,6 +100,9 @@ defmodule Dala.Gpu.Compute.HostileTest do
     {Stream, :stats, [:stream], :map},
     {Stream, :stop, [:spare_stream], :ok},
     {Dala.Media, :frame_stream, [:frames, :media_options], :frames},
+    {ML, :predict, [:model, :picture], {:tuple, :predictions}},
+    {ML, :predict, [:model, :picture, :predict_options], {:tuple, :predictions}},
+    {ML, :imagenet_labels, [], :list},
     {ExCubecl, :available?, [], :boolean},
     {ExCubecl, :device_info, [], {:tuple, :map}},
     {ExCubecl, :device_count, [], {:tuple, :size}},
@@ -152,6 +158,7 @@ defmodule Dala.Gpu.Compute.HostileTest do
 
     # Drivers are loaded once, and are large.
     {:ok, _} = ExCubecl.device_count()
+    model!()
     {start, time} = {settled_memory(), System.monotonic_time(:millisecond)}
     first = run_chunks(1..warm)
     {atoms, rss} = {:erlang.system_info(:atom_count), rss_mb()}
@@ -174,6 +181,17 @@ defmodule Dala.Gpu.Compute.HostileTest do
   end
 
   ## Running
+
+  # The mean of each channel: a classifier of three colours.
+  defp model! do
+    {inputs, outputs} = {[{"x", ["batch", 3, 4, 4]}], [{"y", ["batch", 3, 1, 1]}]}
+    File.write!(model_file(), Models.onnx([{"GlobalAveragePool", ["x"], ["y"]}], inputs, outputs))
+    File.write!(model_file() <> ".cut", binary_part(File.read!(model_file()), 0, 40))
+    on_exit(fn -> for end_of_name <- ["", ".cut"], do: File.rm!(model_file() <> end_of_name) end)
+    {:ok, _} = Compute.load_model(:hostile_net, model_file())
+  end
+
+  defp model_file, do: Path.join(System.tmp_dir!(), "dala-hostile-#{System.pid()}.onnx")
 
   defp run_chunks(chunks), do: Enum.flat_map(chunks, &run_chunk/1)
 
@@ -312,6 +330,16 @@ defmodule Dala.Gpu.Compute.HostileTest do
 
   defp returns?(:pipeline, %Pipeline{ref: ref}, _), do: is_reference(ref)
   defp returns?(:transient, %Transient{id: id}, _), do: is_integer(id)
+
+  defp returns?(:model, %ML.Model{inputs: [_], outputs: [_]}, _), do: true
+
+  defp returns?(:predictions, result, _) do
+    is_list(result) and
+      Enum.all?(
+        result,
+        &(&1.index in 0..2 and is_float(&1.probability) and (&1.label == nil or is_binary(&1.label)))
+      )
+  end
 
   # The functions among the garbage return nothing else.
   defp returns?(:traced, {:x, json}, _), do: is_binary(json) and String.valid?(json)
@@ -487,6 +515,27 @@ defmodule Dala.Gpu.Compute.HostileTest do
   defp argument(:heat, _), do: pick([:nominal, :fair, :serious, :critical])
   # Kernels stay for ever, so there is a handful of names.
   defp argument(:name, _), do: pick([:hostile_1, "hostile_2", :hostile_3, "hostile 4", "", "relu"])
+
+  defp argument(:path, _), do: model_file() <> pick(["", ".cut", ".none"])
+
+  defp argument(:model, pool) do
+    model = %ML.Model{name: :hostile_net, inputs: [], outputs: [], parameters: 0, operators: []}
+    pick([:hostile_net, "hostile_net", :relu, model, Map.put(model, pick(Map.keys(model)), garbage(pool))])
+  end
+
+  defp argument(:picture, pool), do: pick([Compute.buffer_zeros({5, 6, 3}, :u8), argument(:buffer, pool)])
+
+  defp argument(:predict_options, pool) do
+    some_of([
+      {:top, pick([0, 1, 2, 3, 1 <<< 70])},
+      {:labels, pick([nil, :imagenet, ["a", "b", "c"], ["a"], "no/such/file", model_file()])},
+      {:fit, pick([:crop, :stretch])},
+      {:mean, pick([[0, 0, 0], [0.5, 1 <<< 70, 1.0e300], [1]])},
+      {:std, pick([[1, 1, 1], [0, 0.0, -1], [5.0e-324, 1, 1.0e308]])},
+      {:softmax, chance(50)}
+    ])
+    |> spoil_options(pool)
+  end
 
   defp argument(:expression, _) do
     pick([

@@ -1,11 +1,8 @@
 //! Names for what networks tell apart.
 
-/// The names of ImageNet's 1000 classes, one on each line, in the order of a network's outputs.
-pub const IMAGENET_CLASSES: &str = include_str!("../data/imagenet_classes.txt");
-
 /// The names of ImageNet's 1000 classes, in the order of a network's outputs.
 pub fn imagenet_classes() -> impl Iterator<Item = &'static str> {
-    IMAGENET_CLASSES.lines()
+    include_str!("../data/imagenet_classes.txt").lines()
 }
 
 #[cfg(test)]

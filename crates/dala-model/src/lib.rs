@@ -38,7 +38,7 @@ mod builder;
 
 pub use error::{ModelError, UnsupportedOperator};
 pub use kernel::{LoadError, LoadModel};
-pub use labels::{IMAGENET_CLASSES, imagenet_classes};
+pub use labels::imagenet_classes;
 pub use model::{Dim, Model, Port};
 pub use network::{Layer, Network, Value};
 pub use op::{BinaryOp, Coordinates, Op, PadMode, ResizeMode, Rounding};

@@ -49,6 +49,8 @@ defmodule Dala.Gpu.Compute do
     Transient
   }
 
+  alias Dala.ML.Model
+
   @max_id 0xFFFFFFFFFFFFFFFF
 
   ## Buffers
@@ -335,6 +337,46 @@ defmodule Dala.Gpu.Compute do
   @doc type: :kernel
   @spec kernels() :: [map()]
   def kernels, do: Native.kernels(device!())
+
+  @doc """
+  Reads a network from an ONNX file and adds it as a kernel: `:mobilenet_v2` is then a name like `:blur`, for `run_kernel/4`,
+  `submit/2` and pipelines, in every process.
+
+      {:ok, model} = Dala.Gpu.Compute.load_model(:mobilenet_v2, "mobilenet_v2.onnx")
+      model.inputs
+      #=> [%{name: "input", dtype: :f32, shape: {:batch, 3, 224, 224}}]
+
+  What is in the file is checked now, so that a model that was loaded can run. Nothing of a file that is refused stays. Some
+  errors:
+
+    * `:io` - the file cannot be read
+    * `:not_onnx`, `:truncated`, `:malformed` - it is something else, cut off or damaged
+    * `:unsupported_operator` - with all nodes that cannot be computed in `details.operators`, each with its `:operator`,
+      `:node` and `:why`
+    * `:duplicate_kernel` - the name is taken, by another model, by this one, or by a kernel. A model that is loaded stays
+      until the program ends: load each once, where the program starts
+
+          iex> {:error, error} = Dala.Gpu.Compute.load_model(:net, "no/such/file.onnx")
+          iex> error.code
+          :io
+          iex> {:error, error} = Dala.Gpu.Compute.load_model(:blur, "whatever.onnx")
+          iex> {error.code, error.message}
+          {:duplicate_kernel, "a kernel called `blur` exists already"}
+  """
+  @doc type: :kernel
+  @spec load_model(atom() | String.t(), String.t()) :: {:ok, Model.t()} | {:error, Error.t()}
+  def load_model(name, path) do
+    case Stage.name(name, "a model") do
+      {:ok, text} ->
+        path = path!(path)
+
+        with {:ok, fields} <- Runtime.ask(&Native.load_model(&1, text, path, &2)),
+             do: {:ok, struct!(Model, Map.put(fields, :name, name))}
+
+      {:error, message} ->
+        raise ArgumentError, message
+    end
+  end
 
   ## Commands
 
@@ -647,7 +689,10 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :device
   @spec trim() :: :ok | {:error, Error.t()}
-  def trim, do: Runtime.ask(&Native.trim/2)
+  def trim do
+    Dala.ML.Plans.forget()
+    Runtime.ask(&Native.trim/2)
+  end
 
   @doc """
   What the device did so far: commands by how they ended, kernels launched and built, bytes moved, lanes, power and heat. Times
@@ -749,7 +794,10 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :device
   @spec memory_pressure() :: :ok | {:error, Error.t()}
-  def memory_pressure, do: Runtime.ask(&Native.memory_pressure/2)
+  def memory_pressure do
+    Dala.ML.Plans.forget()
+    Runtime.ask(&Native.memory_pressure/2)
+  end
 
   ## What the functions above share
 
@@ -837,6 +885,13 @@ defmodule Dala.Gpu.Compute do
 
   defp unwrap!({:ok, value}), do: value
   defp unwrap!({:error, error}), do: argument!({:error, error}) |> elem(1) |> raise()
+
+  defp path!(path) when is_binary(path) do
+    if String.valid?(path) and not String.contains?(path, <<0>>), do: Path.expand(path), else: bad_path!(path)
+  end
+
+  defp path!(other), do: bad_path!(other)
+  defp bad_path!(path), do: raise(ArgumentError, "a path must be a string, found #{Stage.short(path)}")
 
   # What is no buffer at all is the caller's mistake, not the device's.
   defp argument!({:error, %Error{code: code, message: message}}) when code == :invalid_argument,

@@ -5,6 +5,7 @@ mod answers;
 mod host;
 mod lock;
 mod measure;
+mod models;
 mod owners;
 mod pipelines;
 mod streams;
@@ -23,14 +24,15 @@ use answers::{Caller, Wait, watch};
 use host::{Block, host_data};
 use lock::lock;
 use measure::measured;
+use models::Models;
 use owners::{Owner, later, own};
 use pipelines::{Found, Pipeline};
 use streams::FrameStream;
 use terms::{Bad, Failure, answer, atoms, done};
 use traces::Tracing;
 
-/// A device, and whether somebody takes down what it does.
-pub(crate) struct DeviceResource(Device, AtomicBool);
+/// A device, whether somebody takes down what it does, and the models that were loaded.
+pub(crate) struct DeviceResource(Device, AtomicBool, Models);
 
 /// A buffer.
 pub(crate) struct BufferResource(Buffer);
@@ -88,7 +90,7 @@ fn open(env: Env, name: String, budget: Option<u64>, tag: Term) -> Atom {
         let mut options = dala_compute::DeviceOptions::new();
         options.memory_budget = budget;
         let device = Device::open_with(&name, options);
-        let resource = |device| ResourceArc::new(DeviceResource(device, AtomicBool::new(false)));
+        let resource = |device| ResourceArc::new(DeviceResource(device, AtomicBool::new(false), Models::default()));
         caller.answer(|env| answer(env, device.map(resource).map_err(Failure::from)));
     })
 }
@@ -202,6 +204,35 @@ fn define<'a>(
         Ok(device.0.define(&name, &expression, definition)?)
     };
     done(env, define())
+}
+
+// Models.
+
+/// Reads a file and adds it as a kernel; sends `{tag, {:ok, model}}`.
+#[rustler::nif]
+fn load_model(env: Env, device: Dev, name: String, path: String, tag: Term) -> Atom {
+    measured("load_model", || {
+        let caller = Caller::new(env, tag);
+        in_a_thread(move || {
+            let loaded = device.2.load(&device.0, &name, &path);
+            caller.answer(|env| match &loaded {
+                Ok(model) => (atoms::ok(), terms::model(env, model)).encode(env),
+                Err(why) => (atoms::error(), terms::not_loaded(env, why)).encode(env),
+            });
+        })
+    })
+}
+
+/// A model that was loaded; nil if there is none of this name.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn model<'a>(env: Env<'a>, device: Dev, name: String) -> Option<Term<'a>> {
+    device.2.get(&name).map(|model| terms::model(env, &model))
+}
+
+/// The names of ImageNet's classes.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn imagenet_classes() -> Vec<&'static str> {
+    dala_model::imagenet_classes().collect()
 }
 
 // Buffers.
@@ -486,6 +517,24 @@ fn pipeline_submit_large<'a>(
     tag: Term<'a>,
 ) -> Term<'a> {
     with_plan(env, &device, &pipeline, at_least, |plan| answer(env, submit_plan(env, plan, options, owned, tag)))
+}
+
+/// The same on other buffers: `buffers` has pairs of one that the stages name and the one that takes its place.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn pipeline_submit_on<'a>(
+    env: Env<'a>,
+    device: Dev,
+    pipeline: ResourceArc<Pipeline>,
+    at_least: Option<usize>,
+    buffers: Vec<(Buf, Buf)>,
+    call: (Term<'a>, bool, Term<'a>),
+) -> Term<'a> {
+    let (options, owned, tag) = call;
+    with_plan(env, &device, &pipeline, at_least, |plan| {
+        let pairs: Vec<(&Buffer, &Buffer)> = buffers.iter().map(|(own, other)| (&own.0, &other.0)).collect();
+        let submitted = plan.rebind(&pairs).map_err(Failure::from);
+        answer(env, submitted.and_then(|plan| submit_plan(env, &plan, options, owned, tag)))
+    })
 }
 
 fn submit_plan(env: Env, plan: &Plan, options: Term, owned: bool, tag: Term) -> Result<(u64, usize), Failure> {

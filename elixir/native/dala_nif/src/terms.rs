@@ -8,17 +8,19 @@ use dala_compute::{
     LaneStats, Operand, ParamKind, ParamSpec, ParamValue, Params, Power, Shape, SpecError, Stage, Stats, StreamOptions,
     StreamStats, SubmitOptions, Thermal, Times, Transient, WhenFull, param,
 };
+use dala_model::{Dim, Port, UnsupportedOperator};
 use rustler::types::atom::{self, Atom};
 use rustler::{Encoder, Env, ResourceArc, Term, TermType};
 
 use crate::BufferResource;
 use crate::host::host_data;
+use crate::models::{Loaded, NotLoaded};
 
 pub(crate) mod atoms {
     rustler::atoms! {
         ok, error, nil,
         error_module = "Elixir.Dala.Gpu.Compute.Error",
-        code, message, details, cause, stage, argument, expected, actual, wanted, budget, live, peak, cached, buffers,
+        code, message, details, cause, dtype, stage, argument, expected, actual, wanted, budget, live, peak, cached, buffers,
         kernel, param, suggestion, known, buffer, command, lane, capacity, name, max, bytes,
         invalid_argument,
         f32, f64, s32, s64, u32, u8,
@@ -35,6 +37,7 @@ pub(crate) mod atoms {
         deadline_exceeded, power, thermal, suspended,
         frames_in, frames_out, dropped_stale, dropped_full, dropped_late, in_flight, queue_time, device_time, latency,
         p50, p99, busy, low, balanced, high, nominal, fair, serious, critical, summary, inputs, params, aliases, class,
+        outputs, operators, operator, parameters, shape, batch, node, why,
     }
 }
 
@@ -541,6 +544,52 @@ pub(crate) fn kernel<'a>(env: Env<'a>, spec: &KernelSpec) -> Term<'a> {
             (atoms::params(), params.encode(env)),
         ],
     )
+}
+
+/// What a model is.
+pub(crate) fn model<'a>(env: Env<'a>, model: &Loaded) -> Term<'a> {
+    let size = |dim: &Dim| match dim {
+        Dim::Known(size) => size.encode(env),
+        Dim::Batch => atoms::batch().encode(env),
+    };
+    let port = |port: &Port| {
+        let dims: Vec<Term> = port.dims.iter().map(size).collect();
+        map(
+            env,
+            &[
+                (atoms::name(), port.name.encode(env)),
+                (atoms::dtype(), dtype_atom(port.dtype).encode(env)),
+                (atoms::shape(), rustler::types::tuple::make_tuple(env, &dims)),
+            ],
+        )
+    };
+    let ports = |ports: &[Port]| ports.iter().map(port).collect::<Vec<Term>>().encode(env);
+    map(
+        env,
+        &[
+            (atoms::inputs(), ports(&model.inputs)),
+            (atoms::outputs(), ports(&model.outputs)),
+            (atoms::operators(), model.operators.encode(env)),
+            (atoms::parameters(), model.parameters.encode(env)),
+        ],
+    )
+}
+
+/// Why a model was not loaded, as `%Dala.Gpu.Compute.Error{}`.
+pub(crate) fn not_loaded<'a>(env: Env<'a>, why: &NotLoaded) -> Term<'a> {
+    let operator = |operator: &UnsupportedOperator| {
+        map(
+            env,
+            &[
+                (atoms::operator(), operator.operator.encode(env)),
+                (atoms::node(), operator.node.encode(env)),
+                (atoms::why(), operator.why.encode(env)),
+            ],
+        )
+    };
+    let operators: Vec<Term> = why.operators.iter().map(operator).collect();
+    let details = if operators.is_empty() { vec![] } else { vec![(atoms::operators(), operators.encode(env))] };
+    error_struct(env, why.code, &why.message, &details)
 }
 
 fn power_atom(power: Power) -> Atom {

@@ -62,6 +62,10 @@ defmodule Dala.Gpu.Compute.Native do
   def kernels(_device), do: nif()
   def define(_device, _name, _expression, _inputs, _params), do: nif()
 
+  def load_model(_device, _name, _path, _tag), do: nif()
+  def model(_device, _name), do: nif()
+  def imagenet_classes, do: nif()
+
   def buffer(_device, _shape, _dtype, _data), do: nif()
   def buffer_large(_device, _shape, _dtype, _data), do: nif()
   def zeros(_device, _shape, _dtype), do: nif()
@@ -88,6 +92,7 @@ defmodule Dala.Gpu.Compute.Native do
   def pipeline_free(_pipeline), do: nif()
   def pipeline_submit(_device, _pipeline, _at_least, _options, _owned, _tag), do: nif()
   def pipeline_submit_large(_device, _pipeline, _at_least, _options, _owned, _tag), do: nif()
+  def pipeline_submit_on(_device, _pipeline, _at_least, _buffers, _call), do: nif()
   def pipeline_compile(_device, _pipeline, _stages), do: nif()
   def pipeline_explain(_device, _pipeline, _at_least), do: nif()
   def pipeline_svg(_device, _pipeline, _at_least), do: nif()

@@ -172,6 +172,36 @@ defmodule Dala.Gpu.Compute.Pipeline do
     end
   end
 
+  @doc false
+  # Compiles the stages, without running them.
+  def compile(pipeline) do
+    native(pipeline, fn ref ->
+      with {:ok, stages} <- native_stages(ref), {:ok, _} <- compile(ref, stages), do: :ok
+    end)
+  end
+
+  @doc false
+  # Runs what was compiled on other buffers, in place of those that the stages name: pairs of references. Processes that do
+  # so at once do not get in each other's way.
+  def run_on(pipeline, buffers) do
+    Telemetry.span(:pipeline, %{stages: stage_count(pipeline)}, fn ->
+      tag = make_ref()
+
+      case native(pipeline, &Runtime.submit_plan_on(&1, nil, buffers, tag)) do
+        {:ok, _} ->
+          receive do
+            {^tag, result} -> result
+          end
+
+        :freed ->
+          {:error, freed()}
+
+        error ->
+          error
+      end
+    end)
+  end
+
   # Data of the host cannot be part of a plan. Without transients the stages can be submitted as they are.
   defp plannable?(stages), do: not Enum.any?(stages, &writes?/1) or Stage.transients?(stages)
 

@@ -147,6 +147,17 @@ defmodule Dala.Gpu.Compute.Runtime do
     end
   end
 
+  @doc false
+  # The same on other buffers, in place of those that the stages name: pairs of references.
+  def submit_plan_on(pipeline, at_least, buffers, tag) do
+    with {:ok, device} <- device() do
+      queue(
+        @default_options,
+        &Native.pipeline_submit_on(device, pipeline, at_least, buffers, {&1, true, tag})
+      )
+    end
+  end
+
   def submit_json(json, options \\ @default_options) do
     with {:ok, device} <- device() do
       queue(options, &Native.submit_json(device, json, &1))

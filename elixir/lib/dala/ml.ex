@@ -1,0 +1,259 @@
+defmodule Dala.ML do
+  @moduledoc """
+  Networks on pictures.
+
+      {:ok, model} = Dala.Gpu.Compute.load_model(:mobilenet_v2, "mobilenet_v2.onnx")
+      photo = Dala.Gpu.Compute.buffer_from_binary(pixels, {300, 451, 3}, :u8)
+
+      {:ok, [best | _]} = Dala.ML.predict(:mobilenet_v2, photo)
+      best
+      #=> %{label: "Egyptian cat", index: 285, probability: 0.73}
+
+  A model that is loaded is a kernel, and needs none of this: `Dala.Gpu.Compute.load_model/2` loads it, and it runs by its name
+  in commands and pipelines. `predict/3` is the way from a picture to words.
+
+  `scripts/get-models` in the repository fetches MobileNetV2. Pictures are buffers of pixels: files are for other packages to
+  decode, as are camera frames that are not RGB.
+  """
+
+  alias Dala.Gpu.Compute
+  alias Dala.Gpu.Compute.{Buffer, Error, Native, Pipeline, Runtime, Stage}
+  alias Dala.ML.{Model, Plans}
+
+  @type prediction() :: %{label: String.t() | nil, index: non_neg_integer(), probability: float()}
+
+  @options [top: 5, labels: nil, fit: :crop, mean: nil, std: nil, softmax: true]
+
+  @doc """
+  What a picture shows, the likeliest first.
+
+  `model` is what `Dala.Gpu.Compute.load_model/2` gave, or its name: a network that takes one `:f32` input of shape `{batch, 3,
+  height, width}` and gives a number for each class. `image` is a buffer of shape `{height, width}` (gray), `{height, width, 3}`
+  (RGB) or `{height, width, 4}` (alpha is ignored), of type `:u8`, or `:f32` from 0 to 1.
+
+    * `:top` - how many to give: 5
+    * `:labels` - the names of the classes: `:imagenet`, a list, or the path of a file with one on each line, which is read each
+      time. If nothing is said a network of 1000 classes has ImageNet's, and others have none: `label: nil`
+    * `:fit` - `:crop`, the middle of the picture in its proportions, after its shorter side was made 8/7 of what the network
+      takes (256 for 224); or `:stretch`, all of it
+    * `:mean`, `:std` - lists of three numbers, for networks that were trained with others than ImageNet's
+    * `:softmax` - `false` for networks that give probabilities themselves
+
+  Preprocessing, network and softmax are one pipeline: nothing is read back but the probabilities, and nothing between them is
+  kept. It is compiled for the first picture of a size, and kept for the next ones; those of the last four sizes are. Processes
+  may predict at once.
+
+      iex> image = Dala.Gpu.Compute.buffer_zeros({32, 32, 3}, :u8)
+      iex> {:error, error} = Dala.ML.predict(:never_loaded, image)
+      iex> {error.code, error.message}
+      {:unknown_model, "no model is called `never_loaded`: Dala.Gpu.Compute.load_model/2 loads one"}
+  """
+  @spec predict(Model.t() | atom() | String.t(), Buffer.t() | reference(), keyword()) ::
+          {:ok, [prediction()]} | {:error, Error.t()}
+  def predict(model, image, options \\ []) do
+    options = options!(options)
+    image = Buffer.from_ref(Buffer.ref(image))
+
+    with {:ok, model} <- model(model),
+         {:ok, size, classes} <- classifier(model),
+         {:ok, labels} <- labels(options[:labels], classes),
+         {:ok, probabilities} <- probabilities(model, image, size, options) do
+      top(probabilities, labels, options[:top])
+    end
+  rescue
+    error in Error -> {:error, error}
+  end
+
+  @doc """
+  The names of ImageNet's 1000 classes, in the order of a network's outputs.
+
+      iex> labels = Dala.ML.imagenet_labels()
+      iex> {length(labels), Enum.at(labels, 285)}
+      {1000, "Egyptian cat"}
+  """
+  @spec imagenet_labels() :: [String.t()]
+  def imagenet_labels do
+    key = {__MODULE__, :imagenet}
+
+    case :persistent_term.get(key, nil) do
+      nil ->
+        labels = Native.imagenet_classes()
+        :persistent_term.put(key, labels)
+        labels
+
+      labels ->
+        labels
+    end
+  end
+
+  ## Arguments
+
+  defp options!(options) do
+    if not Keyword.keyword?(options),
+      do: raise(ArgumentError, "options must be a keyword list, found #{Stage.short(options)}")
+
+    options = Keyword.validate!(options, @options)
+    {top, fit, softmax} = {options[:top], options[:fit], options[:softmax]}
+    if not (is_integer(top) and top >= 0), do: invalid!(:top, "a number of classes", top)
+    if fit not in [:crop, :stretch], do: invalid!(:fit, ":crop or :stretch", fit)
+    if not is_boolean(softmax), do: invalid!(:softmax, "a boolean", softmax)
+    for name <- [:mean, :std], do: three!(name, options[name])
+    labels!(options[:labels])
+    options
+  end
+
+  defp three!(_name, nil), do: :ok
+  defp three!(_name, [a, b, c]) when is_number(a) and is_number(b) and is_number(c), do: :ok
+  defp three!(name, other), do: invalid!(name, "a list of three numbers", other)
+
+  defp labels!(labels) do
+    list? = is_list(labels) and not List.improper?(labels) and Enum.all?(labels, &is_binary/1)
+    path? = is_binary(labels) and String.valid?(labels)
+
+    if not (labels in [nil, :imagenet] or list? or path?),
+      do: invalid!(:labels, ":imagenet, a list of strings or a path", labels)
+  end
+
+  defp invalid!(name, expected, found) do
+    raise ArgumentError, "#{inspect(name)} must be #{expected}, found #{Stage.short(found)}"
+  end
+
+  # What was loaded under the name counts, whatever the struct says by now.
+  defp model(%Model{name: name}), do: model(name)
+
+  defp model(name) do
+    case Stage.name(name, "a model") do
+      {:ok, text} ->
+        case Runtime.call(&{:ok, Native.model(&1, text)}) do
+          {:ok, nil} ->
+            {:error,
+             Error.new(
+               :unknown_model,
+               "no model is called `#{text}`: Dala.Gpu.Compute.load_model/2 loads one"
+             )}
+
+          {:ok, fields} ->
+            {:ok, struct!(Model, Map.put(fields, :name, name))}
+
+          error ->
+            error
+        end
+
+      {:error, message} ->
+        raise ArgumentError, message
+    end
+  end
+
+  # The size of the pictures it takes, and the number of classes it knows.
+  defp classifier(%Model{inputs: [input], outputs: [output]} = model) do
+    with %{dtype: :f32, shape: {batch, 3, height, width}} when batch in [1, :batch] <- input,
+         %{dtype: :f32, shape: shape} <- output,
+         [batch, classes | rest] when batch in [1, :batch] and is_integer(classes) <- Tuple.to_list(shape),
+         true <- Enum.all?(rest, &(&1 == 1)) do
+      {:ok, {height, width}, classes}
+    else
+      _ -> no_classifier(model)
+    end
+  end
+
+  defp classifier(%Model{} = model), do: no_classifier(model)
+
+  defp no_classifier(%{name: name, inputs: inputs, outputs: outputs}) do
+    show = fn ports -> Enum.map_join(ports, ", ", &"#{&1.dtype} #{inspect(&1.shape)}") end
+
+    message =
+      "#{inspect(name)} is no classifier of pictures: it takes #{show.(inputs)} and gives #{show.(outputs)}; " <>
+        "needed is one f32 {:batch, 3, height, width}, and f32 {:batch, classes} of it"
+
+    {:error, Error.new(:no_classifier, message)}
+  end
+
+  defp labels(nil, 1000), do: {:ok, imagenet_labels()}
+  defp labels(nil, _classes), do: {:ok, nil}
+  defp labels(:imagenet, classes), do: counted(imagenet_labels(), classes)
+  defp labels(labels, classes) when is_list(labels), do: counted(labels, classes)
+
+  defp labels(path, classes) do
+    case File.read(path) do
+      {:ok, text} ->
+        text |> String.trim_trailing() |> String.split(["\r\n", "\n"]) |> counted(classes)
+
+      {:error, reason} ->
+        {:error, Error.new(:io, "cannot read `#{path}`: #{:file.format_error(reason)}", %{path: path})}
+    end
+  end
+
+  defp counted(labels, classes) do
+    case length(labels) do
+      ^classes ->
+        {:ok, labels}
+
+      count ->
+        message = "there are #{count} labels, and the model has #{classes} classes"
+        {:error, Error.new(:labels_mismatch, message, %{expected: classes, actual: count})}
+    end
+  end
+
+  ## Computing
+
+  defp probabilities(model, image, size, options) do
+    preprocess = preprocess(size, options)
+    key = {to_string(model.name), image.shape, image.dtype, preprocess, options[:softmax]}
+    make = fn -> plan(model, image, size, preprocess, options[:softmax]) end
+
+    with {:ok, plan} <- Plans.get(key, make) do
+      output = Compute.buffer_zeros(plan.shape, :f32)
+      result = Pipeline.run_on(plan.pipeline, [{plan.image, image.ref}, {plan.output, output.ref}])
+      read = with :ok <- result, do: {:ok, Compute.read_list(output)}
+      Compute.free(output)
+      read
+    end
+  end
+
+  defp preprocess({height, width}, options) do
+    # What networks for 224 were evaluated with is 256.
+    resize = round(max(height, width) * 256 / 224)
+    params = %{fit: options[:fit], size: {height, width}, resize: resize}
+    for name <- [:mean, :std], value = options[name], into: params, do: {name, value}
+  end
+
+  # Compiled on buffers that stand for those of a call, and are freed: the plan needs only to know which they were.
+  defp plan(model, image, {height, width}, preprocess, softmax) do
+    [%{shape: shape}] = model.outputs
+    shape = put_elem(shape, 0, 1)
+    {image, output} = {Compute.buffer_zeros(image.shape, image.dtype), Compute.buffer_zeros(shape, :f32)}
+    input = Compute.transient({1, 3, height, width}, :f32)
+    logits = if softmax, do: Compute.transient(shape, :f32), else: output
+    pipeline = Compute.pipeline()
+    stage = fn kernel, from, to, params -> Pipeline.add(pipeline, stage(kernel, from, to, params)) end
+    stage.(:preprocess, image, input, preprocess)
+    stage.(model.name, input, logits, %{})
+    if softmax, do: stage.(:softmax, logits, output, %{axis: 1})
+    compiled = Pipeline.compile(pipeline)
+    Compute.free_many([image, output])
+
+    with :ok <- compiled,
+         do: {:ok, %{pipeline: pipeline, image: image.ref, output: output.ref, shape: shape}}
+  rescue
+    error in Error -> {:error, error}
+  end
+
+  defp stage(kernel, input, output, params),
+    do: %{op: :run_kernel, kernel: kernel, inputs: [input], output: output, params: params}
+
+  defp top(probabilities, labels, count) do
+    if Enum.all?(probabilities, &is_float/1) do
+      best = probabilities |> Enum.with_index() |> Enum.sort_by(fn {value, index} -> {-value, index} end)
+      labels = labels && List.to_tuple(labels)
+      label = fn index -> labels && elem(labels, index) end
+
+      {:ok,
+       for {value, index} <- Enum.take(best, count) do
+         %{label: label.(index), index: index, probability: value}
+       end}
+    else
+      message = "the model gave numbers that are not finite: is the picture what it was trained on?"
+      {:error, Error.new(:not_finite, message)}
+    end
+  end
+end
