@@ -340,8 +340,9 @@ fn compute_tile<E: Numeric, N: Size>(
             picture = select(ends_picture, min(picture + 1u32, last_picture), picture);
         }
         let mut panel_at = panel_start;
-        for window_row in 0..comptime!(size[0]) {
-            for window_column in 0..comptime!(size[1]) {
+        // Loops of unknown length: drivers would unroll others, and take seconds to compile.
+        for window_row in 0..comptime!(size[0]) + sizes.nothing {
+            for window_column in 0..comptime!(size[1]) + sizes.nothing {
                 #[unroll]
                 for i in 0..tile_rows {
                     let row = tops[i] + (window_row * comptime!(dilation[0])) as i32;

@@ -47,6 +47,8 @@ struct PoolCode {
     op: PoolOp,
     windows: WindowCode,
     unrolled: bool,
+    /// Whether neighbouring windows are computed together: on cores, which have the registers.
+    grouped: bool,
     ty: Ty,
 }
 
@@ -78,7 +80,7 @@ pub(super) fn launch(
     let [store] = Part::each([&pool.store], pool.operands());
     let ty = if pool.dtype == DType::F64 { Ty::F64 } else { Ty::F32 };
     let unrolled = windows.size[0] * windows.size[1] <= MAX_UNROLLED;
-    let code = PoolCode { store, op: pool.op, windows: WindowCode::of(windows), unrolled, ty };
+    let code = PoolCode { store, op: pool.op, windows: WindowCode::of(windows), unrolled, grouped: facts.cpu, ty };
     let both = |sizes: [usize; 2]| sizes.map(|size| size as u32);
     let ([from_rows, from_columns], [to_rows, to_columns]) = (both(windows.from), both(windows.to));
     let (cubes, dim, count) = (geometry.count(), CubeDim::new_1d(geometry.units), compiled.clone());
@@ -165,6 +167,8 @@ struct Spot {
     vectors: u32,
     /// Some count that is at least one.
     some: u32,
+    /// Zero, which compilers do not know: loops that go so much further are not unrolled.
+    nothing: u32,
 }
 
 /// Stores what became of one window.
@@ -208,10 +212,10 @@ fn any_window<E: Float, N: Size>(
     let left = (column * comptime!(windows.stride[1])) as i32 - comptime!(windows.padding[1]);
     let mut sum = Vector::<E, N>::new(E::from_int(0));
     let mut counted = 0u32;
-    for down in 0..comptime!(size[0]) {
+    for down in 0..comptime!(size[0]) + spot.nothing {
         let y = spot.top + (down * comptime!(dilation[0])) as i32;
         if y >= 0i32 && y < spot.from_rows as i32 {
-            for right in 0..comptime!(size[1]) {
+            for right in 0..comptime!(size[1]) + spot.nothing {
                 let at = left + (right * comptime!(dilation[1])) as i32;
                 if at >= 0i32 && at < spot.from_columns as i32 {
                     let pixel = (spot.picture + y as u32) * spot.from_columns + at as u32;
@@ -339,13 +343,14 @@ fn pool_runs<E: Float, N: Size>(
         let row = settled(item / vectors / runs, nothing);
         let picture = settled(row / to_rows, nothing) * from_rows;
         let top = (settled(row % to_rows, nothing) * comptime!(stride[0])) as i32 - comptime!(padding[0]);
-        let spot = Spot { picture, top, row, channel, from_rows, from_columns, to_columns, vectors, some: items };
+        let spot =
+            Spot { picture, top, row, channel, from_rows, from_columns, to_columns, vectors, some: items, nothing };
         let begin = part * run;
         let stop = min(begin + run, to_columns);
         if comptime!(code.unrolled) {
             // Windows from `begin` to `inner` and from `outer` to `stop` may leave the picture.
             let mut inner = min(max(begin, comptime!((padding[1] as u32).div_ceil(stride[1]))), stop);
-            let mut outer = inner;
+            let mut outer = stop;
             if top >= 0i32
                 && top + reach_down < from_rows as i32
                 && from_columns + comptime!(padding[1] as u32) > reach_right
@@ -354,10 +359,6 @@ fn pool_runs<E: Float, N: Size>(
                 outer = max(min(last + 1u32, stop), inner);
             } else {
                 inner = stop;
-                outer = stop;
-            }
-            for column in begin..inner {
-                any_window::<E, N>(x, weights, reads, outputs, params, &spot, column, comptime!(code.clone()), layout);
             }
             if outer > inner {
                 let mut own = Array::<Vector<E, N>>::new(taps);
@@ -374,36 +375,38 @@ fn pool_runs<E: Float, N: Size>(
                     let pixel = (picture + top as u32 + comptime!(down * dilation[0])) * from_columns + left;
                     rows[comptime!(down as usize)] = (pixel * vectors + channel) as usize;
                 }
-                let covered = comptime!(((GROUP - 1) * stride[1] + reach_right + 1) as usize);
+                let group = comptime!(if code.grouped { GROUP } else { 1 });
+                let covered = comptime!(((group - 1) * stride[1] + reach_right + 1) as usize);
                 let mut offsets = Array::<usize>::new(covered);
                 #[unroll]
                 for at in 0..covered {
                     offsets[at] = (comptime!(at as u32) * vectors) as usize;
                 }
-                let groups = (outer - inner) / GROUP;
                 let mut column = inner;
-                for _ in 0..groups {
-                    inner_windows::<E, N>(
-                        x,
-                        &own,
-                        reads,
-                        outputs,
-                        params,
-                        &spot,
-                        column,
-                        &rows,
-                        &offsets,
-                        GROUP,
-                        comptime!(code.clone()),
-                        layout,
-                    );
-                    #[unroll]
-                    for down in 0..comptime!(size[0] as usize) {
-                        rows[down] += (comptime!(GROUP * stride[1]) * vectors) as usize;
+                if comptime!(code.grouped) {
+                    for _ in 0..(outer - inner) / GROUP {
+                        inner_windows::<E, N>(
+                            x,
+                            &own,
+                            reads,
+                            outputs,
+                            params,
+                            &spot,
+                            column,
+                            &rows,
+                            &offsets,
+                            GROUP,
+                            comptime!(code.clone()),
+                            layout,
+                        );
+                        #[unroll]
+                        for down in 0..comptime!(size[0] as usize) {
+                            rows[down] += (comptime!(GROUP * stride[1]) * vectors) as usize;
+                        }
+                        column += GROUP;
                     }
-                    column += GROUP;
                 }
-                for _ in 0..(outer - inner) % GROUP {
+                for _ in 0..outer - column {
                     inner_windows::<E, N>(
                         x,
                         &own,
@@ -425,7 +428,9 @@ fn pool_runs<E: Float, N: Size>(
                     column += 1u32;
                 }
             }
-            for column in outer..stop {
+            let before = inner - begin;
+            for number in 0..before + (stop - outer) {
+                let column = select(number < before, begin + number, outer + number - before);
                 any_window::<E, N>(x, weights, reads, outputs, params, &spot, column, comptime!(code.clone()), layout);
             }
         } else {
