@@ -14,7 +14,7 @@ use crate::device::args::{Buffers, Scalars};
 use crate::device::emit::Layout;
 use crate::device::fragment::{CompileCount, Part, Values, Whereabouts, count_compilation, fragment_store};
 
-/// How many steps along k are unrolled.
+/// How many steps along k are unrolled on a CPU. Drivers of GPUs take long to compile what they would unroll themselves.
 const UNROLLED: usize = 4;
 
 const NO_WINDOWS: WindowCode =
@@ -51,6 +51,7 @@ struct MatmulCode {
     vectors: usize,
     /// Whether the first operand is transposed.
     transposed: bool,
+    unrolled: bool,
     windows: Option<WindowCode>,
 }
 
@@ -133,6 +134,7 @@ pub(super) fn launch(
         rows: tile.rows,
         vectors: tile.vectors,
         transposed: matmul.a_transposed || plane.is_some(),
+        unrolled: bound.launch.facts.cpu,
         windows: matmul.windows.as_ref().map(WindowCode::of),
     };
     let (from, to, channels) = matmul.windows.map_or(([1, 1], [1, 1], 1), |own| (own.from, own.to, own.channels));
@@ -233,15 +235,19 @@ fn walk<E: Numeric, N: Size>(
 ) -> usize {
     let vectors = comptime!(code.vectors);
     let mut panel_at = start;
-    for _ in 0..length / UNROLLED {
-        #[unroll]
-        for part in 0..UNROLLED {
-            let at = panel_at + part * vectors;
-            accumulate::<E, N>(a, packed, sums, rows, kept, at, stride, comptime!(code.clone()));
+    let mut rest = length;
+    if comptime!(code.unrolled) {
+        rest = length % UNROLLED;
+        for _ in 0..length / UNROLLED {
+            #[unroll]
+            for part in 0..UNROLLED {
+                let at = panel_at + part * vectors;
+                accumulate::<E, N>(a, packed, sums, rows, kept, at, stride, comptime!(code.clone()));
+            }
+            panel_at += comptime!(UNROLLED * vectors);
         }
-        panel_at += comptime!(UNROLLED * vectors);
     }
-    for _ in 0..length % UNROLLED {
+    for _ in 0..rest {
         accumulate::<E, N>(a, packed, sums, rows, kept, panel_at, stride, comptime!(code.clone()));
         panel_at += vectors;
     }

@@ -16,7 +16,9 @@ use crate::device::emit::Layout;
 use crate::device::fragment::{CompileCount, Part, Values, Whereabouts, count_compilation, fragment_store};
 
 /// Windows of more pixels are walked through by loops.
-const MAX_UNROLLED: usize = 25;
+fn most_unrolled(facts: &DeviceFacts) -> usize {
+    if facts.cpu { 25 } else { 9 }
+}
 
 /// How many windows inside a picture are computed together.
 const GROUP: u32 = 4;
@@ -79,7 +81,7 @@ pub(super) fn launch(
     let outputs = vec![bound.output(0, binding.elem, binding.width, results)?];
     let [store] = Part::each([&pool.store], pool.operands());
     let ty = if pool.dtype == DType::F64 { Ty::F64 } else { Ty::F32 };
-    let unrolled = windows.size[0] * windows.size[1] <= MAX_UNROLLED;
+    let unrolled = windows.size[0] * windows.size[1] <= most_unrolled(facts);
     let code = PoolCode { store, op: pool.op, windows: WindowCode::of(windows), unrolled, grouped: facts.cpu, ty };
     let both = |sizes: [usize; 2]| sizes.map(|size| size as u32);
     let ([from_rows, from_columns], [to_rows, to_columns]) = (both(windows.from), both(windows.to));

@@ -6,12 +6,12 @@ use dala_compute::{Buffer, Device};
 use safetensors::SafeTensors;
 
 /// A file of the tests' data.
-pub fn data(name: &str) -> PathBuf {
+pub(crate) fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
 /// A file that `scripts/get-models` made.
-pub fn model_file(name: &str) -> PathBuf {
+pub(crate) fn model_file(name: &str) -> PathBuf {
     let folder = std::env::var_os("DALA_MODELS").map(PathBuf::from).unwrap_or_else(|| {
         let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
         home.join(".cache/dala-compute/models")
@@ -22,7 +22,7 @@ pub fn model_file(name: &str) -> PathBuf {
 }
 
 /// The devices that tests run on.
-pub fn devices() -> Vec<String> {
+pub(crate) fn devices() -> Vec<String> {
     match std::env::var("DALA_TEST_DEVICES") {
         Ok(names) => names.split(',').map(str::to_owned).collect(),
         Err(_) => ["cpu", "vulkan", "gl"].map(str::to_owned).to_vec(),
@@ -30,15 +30,15 @@ pub fn devices() -> Vec<String> {
 }
 
 /// Numbers that another program computed.
-pub struct Golden(Vec<u8>);
+pub(crate) struct Golden(Vec<u8>);
 
 impl Golden {
-    pub fn open(name: &str) -> Golden {
+    pub(crate) fn open(name: &str) -> Golden {
         Golden(std::fs::read(data(name)).unwrap())
     }
 
     /// A tensor's elements and shape.
-    pub fn floats(&self, name: &str) -> (Vec<f32>, Vec<usize>) {
+    pub(crate) fn floats(&self, name: &str) -> (Vec<f32>, Vec<usize>) {
         let file = SafeTensors::deserialize(&self.0).unwrap();
         let tensor = file.tensor(name).unwrap();
         let floats = tensor.data().chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()));
@@ -47,7 +47,7 @@ impl Golden {
 }
 
 /// Fails unless all numbers are within `allowed`.
-pub fn close(what: &str, actual: &[f32], expected: &[f32], allowed: f32) {
+pub(crate) fn close(what: &str, actual: &[f32], expected: &[f32], allowed: f32) {
     assert_eq!(actual.len(), expected.len(), "{what}");
     let away = actual.iter().zip(expected).map(|(a, b)| (a - b).abs());
     let worst = away.fold(0.0, |worst: f32, away| if away > worst || away.is_nan() { away } else { worst });
@@ -56,19 +56,19 @@ pub fn close(what: &str, actual: &[f32], expected: &[f32], allowed: f32) {
 }
 
 /// A picture of three channels.
-pub struct Picture {
+pub(crate) struct Picture {
     size: [usize; 2],
     pixels: Vec<u8>,
 }
 
-pub fn picture(name: &str) -> Picture {
+pub(crate) fn picture(name: &str) -> Picture {
     let picture = image::open(data(name)).unwrap().to_rgb8();
     Picture { size: [picture.height() as usize, picture.width() as usize], pixels: picture.into_raw() }
 }
 
 impl Picture {
     /// As the network wants it, computed on the host.
-    pub fn normalized(&self) -> Vec<f32> {
+    pub(crate) fn normalized(&self) -> Vec<f32> {
         let (mean, std) = ([0.485f32, 0.456, 0.406], [0.229f32, 0.224, 0.225]);
         let channel = |channel: usize| {
             let own = self.pixels.iter().skip(channel).step_by(3);
@@ -77,13 +77,13 @@ impl Picture {
         (0..3).flat_map(channel).collect()
     }
 
-    pub fn upload(&self, device: &Device) -> Buffer {
+    pub(crate) fn upload(&self, device: &Device) -> Buffer {
         Buffer::from_slice(device, &self.pixels, [self.size[0], self.size[1], 3]).unwrap()
     }
 }
 
 /// The photos, and the class that each must be taken for.
-pub fn photos() -> Vec<(String, usize)> {
+pub(crate) fn photos() -> Vec<(String, usize)> {
     [("cat_chelsea.jpg", 285), ("espresso_coffee.jpg", 967), ("tripod_camera.png", 872)]
         .map(|(name, top)| (name.to_owned(), top))
         .to_vec()
