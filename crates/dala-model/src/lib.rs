@@ -1,16 +1,16 @@
-//! Reads trained networks from ONNX files into typed layers: parameters checked, shapes known, constants computed.
+//! Trained networks as kernels: read from ONNX files, checked, and lowered to calls of kernels.
 //!
-//! This crate knows no device and computes nothing but constants. [`Model::read`] checks a file and lists everything in
-//! it that is not supported; [`Model::resolve`] gives, for a batch size, a [`Network`] whose layers can be carried out
-//! one after the other. Files are not trusted: whatever is in one, reading it ends with a model or a [`ModelError`], and
-//! takes memory in proportion to the file.
+//! [`LoadModel::load_model`] adds a model to a device; it is then used by name like any other kernel. [`Model::read`] checks a
+//! file and lists everything in it that is not supported; [`Model::resolve`] gives, for a batch size, a [`Network`] whose
+//! layers can be carried out one after the other. Files are not trusted: whatever is in one, reading it ends with a model or
+//! a [`ModelError`], and takes memory in proportion to the file.
 //!
 //! The main types:
 //!
 //! - [`Model`]: a file that was read, with open batch size; [`Port`] and [`Dim`] say what goes in and comes out
 //! - [`Network`], [`Layer`], [`Value`]: the model for one batch size
 //! - [`Op`]: what a layer computes
-//! - [`ModelError`]: why a file was refused
+//! - [`ModelError`], [`LoadError`]: why a file was refused
 
 mod batch_norm;
 mod error;

@@ -2,8 +2,8 @@
 
 mod support;
 
-use dala_compute::{Buffer, DType, Device, Params, Pipeline, Stage};
-use dala_model::LoadModel;
+use dala_compute::{Buffer, DType, Device, Params, Pipeline, Stage, Transient};
+use dala_model::{LoadError, LoadModel};
 use support::{Golden, close, devices, model_file, picture};
 
 /// The networks of `make_nets.py`, whose results are ONNX Runtime's: most operators, five styles, two batches.
@@ -81,6 +81,83 @@ fn inference_pipeline() {
             assert_eq!(best, top, "{name} {photo}");
             let sum: f32 = probabilities.iter().sum();
             assert!((sum - 1.0).abs() < 1e-4, "{name} {photo}: probabilities sum up to {sum}");
+        }
+    }
+}
+
+/// The same for eight pictures at once: each is prepared by itself, and all go through the network together.
+#[test]
+fn inference_of_a_batch() {
+    for name in devices() {
+        let device = Device::open(&name).unwrap();
+        device.load_model("mobilenet_v2", model_file("mobilenet_v2.onnx")).unwrap();
+        let photos: Vec<(String, usize)> = support::photos().into_iter().cycle().take(8).collect();
+        let cameras: Vec<Buffer> = photos.iter().map(|(photo, _)| picture(photo).upload(&device)).collect();
+        let fit = Params::new().with("size", vec![224i64, 224]).with("fit", "crop");
+        let mut pipeline = Pipeline::new();
+        let prepared: Vec<Transient> =
+            (0..8).map(|number| Transient::new().shape([1, 3, 224, 224]).named(format!("picture {number}"))).collect();
+        for (camera, prepared) in cameras.iter().zip(&prepared) {
+            pipeline = pipeline.stage(Stage::run_kernel("preprocess", [camera], prepared, fit.clone()));
+        }
+        let halves = [Transient::new(), Transient::new()];
+        for (half, four) in halves.iter().zip(prepared.chunks(4)) {
+            pipeline = pipeline.stage(Stage::run_kernel("concat", four, half, ()));
+        }
+        let (batch, logits) = (Transient::new(), Transient::new());
+        let probabilities = Buffer::zeros(&device, DType::F32, [8, 1000]).unwrap();
+        let pipeline = pipeline
+            .stage(Stage::run_kernel("concat", &halves, &batch, ()))
+            .stage(Stage::run_kernel("mobilenet_v2", [&batch], &logits, ()))
+            .stage(Stage::run_kernel("softmax", [&logits], &probabilities, ()));
+        let plan = device.compile(&pipeline).unwrap();
+        assert!(plan.explain().contains("features.18.0"), "the network shows in the plan");
+        let before = device.stats().downloaded_bytes;
+        plan.run().unwrap();
+        assert_eq!(device.stats().downloaded_bytes, before, "{name}: something was read back");
+        let probabilities = probabilities.read::<f32>().unwrap();
+        for ((photo, top), row) in photos.iter().zip(probabilities.chunks(1000)) {
+            let best = (0..1000).max_by(|a, b| row[*a].total_cmp(&row[*b])).unwrap();
+            assert_eq!(best, *top, "{name} {photo}");
+        }
+    }
+}
+
+/// A model is a kernel: what is wrong with a call is said as for any other, and two calls do not share memory.
+#[test]
+fn calls_are_checked() {
+    let device = Device::open("cpu").unwrap();
+    device.load_model("resnet", support::data("resnet.onnx")).unwrap();
+    let kernel = device.kernels().into_iter().find(|kernel| kernel.spec.name == "resnet").unwrap();
+    assert_eq!(kernel.spec.inputs[0].name, "input");
+    let x = Buffer::zeros(&device, DType::F32, [2, 3, 31, 32]).unwrap();
+    let y = Buffer::zeros(&device, DType::F32, [2, 10]).unwrap();
+    let error = device.run("resnet", &[&x], &y, ()).unwrap_err().to_string();
+    assert_eq!(error, "input `input` of kernel `resnet` must have shape {batch, 3, 32, 32}, found {2, 3, 31, 32}");
+    let x = Buffer::zeros(&device, DType::F32, [2, 3, 32, 32]).unwrap();
+    let one = Buffer::zeros(&device, DType::F32, [1, 10]).unwrap();
+    let error = device.run("resnet", &[&x], &one, ()).unwrap_err().to_string();
+    assert_eq!(error, "the output of kernel `resnet` must have shape {2, 10}, found {1, 10}");
+    assert_eq!(device.load_model("resnet", support::data("resnet.onnx")).unwrap_err().code(), "duplicate_kernel");
+    assert_eq!(device.load_model("Res Net", support::data("resnet.onnx")).unwrap_err().code(), "bad_name");
+    let error = device.load_model("other", support::data("photos.json")).unwrap_err();
+    assert!(matches!(error, LoadError::Model(_)), "{error}");
+}
+
+/// Small networks against their layers in plain Rust.
+#[test]
+fn plans_are_verified() {
+    for name in devices() {
+        let device = Device::open(&name).unwrap();
+        for net in ["resnet", "mobilenet_v3"] {
+            let golden = Golden::open("nets.safetensors");
+            device.load_model(net, support::data(&format!("{net}.onnx"))).unwrap();
+            let (input, dims) = golden.floats(&format!("{net}/b1/input"));
+            let x = Buffer::from_slice(&device, &input, dims).unwrap();
+            let y = Buffer::zeros(&device, DType::F32, [1, 10]).unwrap();
+            let plan = device.compile(&Pipeline::new().stage(Stage::run_kernel(net, [&x], &y, ()))).unwrap();
+            let report = plan.verify(&[]).unwrap();
+            assert!(report.is_right(), "{name} {net}: {report:?}");
         }
     }
 }

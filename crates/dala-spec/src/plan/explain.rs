@@ -552,6 +552,7 @@ dropped, nobody needs the result
             a_batched: true,
             b_batched: true,
             a_transposed: false,
+            windows: None,
             dtype: DType::F32,
             tile,
             packs: false,
