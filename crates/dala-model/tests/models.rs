@@ -1,5 +1,7 @@
 //! Real networks on real devices, held against what other programs gave.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and says what it saw")]
+
 mod support;
 
 use dala_compute::{Buffer, DType, Device, Params, Pipeline, Stage, Transient};

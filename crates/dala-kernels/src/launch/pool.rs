@@ -228,9 +228,8 @@ fn any_window<E: Float, N: Size>(
                         weight = weights[(tap * spot.vectors + spot.channel) as usize];
                     }
                     if comptime!(op == PoolOp::Max) {
-                        if counted == 0u32 {
-                            sum = value;
-                        }
+                        // The first one starts.
+                        sum = select(counted == 0u32, value, sum);
                     }
                     sum = take::<E, N>(sum, value, weight, op, ty, width);
                     counted += 1u32;
@@ -335,7 +334,7 @@ fn pool_runs<E: Float, N: Size>(
     let taps = comptime!(if code.unrolled { (size[0] * size[1]) as usize } else { 1 });
     let reach_down = comptime!(((size[0] - 1) * dilation[0]) as i32);
     let reach_right = comptime!((size[1] - 1) * dilation[1]);
-    let runs = (to_columns + run - 1u32) / run;
+    let runs = to_columns.div_ceil(run);
     let first = ABSOLUTE_POS as u32 * steps;
     let end = min(first + steps, items);
     for item in first..end {

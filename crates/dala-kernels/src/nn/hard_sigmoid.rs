@@ -17,6 +17,7 @@ pub fn kernel() -> Kernel {
     Kernel::pointwise(spec, work).reference(reference)
 }
 
+#[expect(clippy::manual_clamp, reason = "what is not a number becomes zero")]
 fn reference(call: &Reference) -> Data {
     let (alpha, beta) = (call.number("alpha"), call.number("beta"));
     // `max` and `min`, unlike `clamp`, make a number of NaN.
