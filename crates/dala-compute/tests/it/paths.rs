@@ -79,7 +79,9 @@ fn convolutions() {
     let windows = |stride: [i64; 2], padding: [i64; 4]| {
         Params::new().with("stride", stride.to_vec()).with("padding", padding.to_vec())
     };
-    let cases: &[([usize; 4], [usize; 2], usize, [i64; 2], [i64; 4], [i64; 2], usize)] = &[
+    /// Pictures, size of windows, channels of the result, stride, padding, dilation, groups.
+    type Case = ([usize; 4], [usize; 2], usize, [i64; 2], [i64; 4], [i64; 2], usize);
+    let cases: &[Case] = &[
         ([1, 9, 11, 16], [1, 1], 32, [1, 1], [0; 4], [1, 1], 1),
         ([2, 7, 7, 24], [1, 1], 24, [1, 1], [0; 4], [1, 1], 1),
         ([1, 14, 14, 96], [1, 1], 576, [1, 1], [0; 4], [1, 1], 1),
