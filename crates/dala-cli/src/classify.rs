@@ -11,7 +11,7 @@ use dala_model::{Dim, LoadModel, Model, Op, imagenet_classes};
 use serde::Serialize;
 
 use crate::args::ClassifyArgs;
-use crate::onnx::{self, KERNEL, described, shape};
+use crate::onnx::{self, KERNEL, described};
 use crate::output::{self, Outcome};
 use crate::picture::{self, Picture};
 use crate::source::summary;
@@ -135,7 +135,7 @@ impl Classifier {
         };
         let outputs: Vec<String> = model.outputs().iter().map(described).collect();
         let output = match model.outputs() {
-            [output] if output.dtype == DType::F32 => shape(output, 1),
+            [output] if output.dtype == DType::F32 => output.shape(1),
             _ => bail!("the model does not give one number for each class: it gives {}", outputs.join(" and ")),
         };
         let classes = output.len();

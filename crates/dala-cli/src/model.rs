@@ -8,7 +8,7 @@ use dala_model::{LoadModel, Model, Network, Port};
 use serde::Serialize;
 
 use crate::args::ModelInfoArgs;
-use crate::onnx::{self, Alone, KERNEL, described, shape};
+use crate::onnx::{self, Alone, KERNEL, described};
 use crate::output::{self, Outcome, bytes};
 
 /// What `--json` prints.
@@ -105,7 +105,7 @@ fn answer<'a>(file: &str, model: &'a Model, batch: usize, network: &Network, pla
     let port = |port: &'a Port| PortJson {
         name: &port.name,
         dtype: port.dtype.name(),
-        shape: shape(port, batch).dims().to_vec(),
+        shape: port.shape(batch).dims().to_vec(),
     };
     let plan = plan.map(|plan| PlanJson {
         device: plan.device().info().backend.name(),

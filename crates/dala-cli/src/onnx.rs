@@ -4,8 +4,8 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Error, Result, anyhow, bail};
-use dala_compute::{Buffer, Device, Pipeline, Plan, Shape, Stage};
-use dala_model::{Dim, LoadModel, Model, ModelError, Port, UnsupportedOperator};
+use dala_compute::{Buffer, Device, Pipeline, Plan, Stage};
+use dala_model::{LoadModel, Model, ModelError, Port, UnsupportedOperator};
 
 /// What a model is called on a device.
 pub(crate) const KERNEL: &str = "model";
@@ -64,7 +64,7 @@ impl Alone {
 
     /// The same for a model that the device has.
     pub(crate) fn of_kernel(device: &Device, kernel: &str, model: &Model, batch: usize) -> Result<Alone> {
-        let buffer = |port: &Port| Ok(Buffer::reserve(device, port.dtype, shape(port, batch))?);
+        let buffer = |port: &Port| Ok(Buffer::reserve(device, port.dtype, port.shape(batch))?);
         let inputs: Vec<Buffer> = model.inputs().iter().map(buffer).collect::<Result<_>>()?;
         let [output] = model.outputs() else { bail!("the model has {} outputs", model.outputs().len()) };
         let output = buffer(output)?;
@@ -78,27 +78,15 @@ impl Alone {
     }
 }
 
-/// The shape of an input or output for a batch.
-pub(crate) fn shape(port: &Port, batch: usize) -> Shape {
-    let size = |dim: &Dim| match dim {
-        Dim::Known(size) => *size,
-        Dim::Batch => batch,
-    };
-    Shape::from(port.dims.iter().map(size).collect::<Vec<usize>>())
-}
-
 /// An input or output in words: `f32 {batch, 3, 224, 224}`.
 pub(crate) fn described(port: &Port) -> String {
-    let size = |dim: &Dim| match dim {
-        Dim::Known(size) => size.to_string(),
-        Dim::Batch => "batch".to_owned(),
-    };
-    format!("{} {{{}}}", port.dtype, port.dims.iter().map(size).collect::<Vec<_>>().join(", "))
+    format!("{} {}", port.dtype, port.shape_in_words())
 }
 
 #[cfg(test)]
 mod tests {
-    use dala_compute::DType;
+    use dala_compute::{DType, Shape};
+    use dala_model::Dim;
 
     use super::*;
 
@@ -120,6 +108,6 @@ mod tests {
     fn ports_have_the_batch_in_words_and_in_shapes() {
         let port = Port { name: "x".to_owned(), dtype: DType::F32, dims: vec![Dim::Batch, Dim::Known(3)] };
         assert_eq!(described(&port), "f32 {batch, 3}");
-        assert_eq!(shape(&port, 8), Shape::from([8, 3]));
+        assert_eq!(port.shape(8), Shape::from([8, 3]));
     }
 }

@@ -14,6 +14,8 @@ use crate::{Kernel, Registry, launch, supported};
 /// first ones are the inputs.
 #[derive(Clone, Debug)]
 pub struct Composite {
+    /// What its calls are of.
+    kernels: Registry,
     cells: Vec<Held>,
     calls: Vec<Part>,
     output: usize,
@@ -48,20 +50,12 @@ impl Composite {
     pub fn new(inputs: &[TensorType]) -> Composite {
         let input = |(number, ty): (usize, &TensorType)| Held { ty: ty.clone(), from: From::Input(number) };
         let cells = inputs.iter().enumerate().map(input).collect();
-        Composite { cells, calls: Vec::new(), output: 0 }
+        Composite { kernels: Registry::built_in(), cells, calls: Vec::new(), output: 0 }
     }
 
     /// The type of a cell.
     pub fn ty(&self, cell: usize) -> &TensorType {
         &self.cells[cell].ty
-    }
-
-    /// The data of a cell that is known.
-    pub fn data(&self, cell: usize) -> Option<&Arc<Data>> {
-        match &self.cells[self.root(cell)].from {
-            From::Constant(data) => Some(data),
-            _ => None,
-        }
     }
 
     fn push(&mut self, ty: TensorType, from: From) -> usize {
@@ -95,7 +89,7 @@ impl Composite {
         output: TensorType,
         params: &Params,
     ) -> Result<usize, SpecError> {
-        let kernel = Registry::built_in().get(kernel)?.clone();
+        let kernel = self.kernels.get(kernel)?.clone();
         let types: Vec<TensorType> = inputs.iter().map(|cell| self.ty(*cell).clone()).collect();
         let first = |mut problems: Vec<SpecError>| problems.swap_remove(0);
         let signature = validate(&kernel.spec, &types, &output, params).map_err(first)?;
@@ -118,16 +112,6 @@ impl Composite {
             _ => self.call("result", "reshape", &[cell], self.ty(cell).clone(), &Params::new())?,
         };
         Ok(self)
-    }
-
-    /// The number of calls.
-    pub fn len(&self) -> usize {
-        self.calls.len()
-    }
-
-    /// Whether there are no calls.
-    pub fn is_empty(&self) -> bool {
-        self.calls.is_empty()
     }
 
     /// The cell whose memory a cell is found in.

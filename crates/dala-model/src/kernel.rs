@@ -96,7 +96,7 @@ impl Model {
             spec = spec.input(argument(&port.name, number, self.inputs()), only(port.dtype));
         }
         let (inputs, result) = (self.inputs().to_vec(), output.clone());
-        let text = format!("{}, a row for each of the batch", described(&output.dims));
+        let text = format!("{}, a row for each of the batch", output.shape_in_words());
         let spec =
             spec.computed(text, OutputDType::OneOf(only(output.dtype)), move |call| shape(&inputs, &result, call));
         let made = Made { model: self.clone(), inputs: self.inputs().to_vec(), known: Mutex::default() };
@@ -106,15 +106,6 @@ impl Model {
             Failed::Layer(error) => LoadError::Layer(error),
         })?;
         Ok(Kernel::composite(spec, move |call| made.for_call(call)))
-    }
-
-    /// The model for one batch as calls of kernels.
-    ///
-    /// # Errors
-    ///
-    /// The model does not take such a batch, or a layer does not come down to kernels.
-    pub fn calls(&self, batch: usize) -> Result<Composite, LoadError> {
-        lower(&self.resolve(batch)?).map_err(LoadError::Layer)
     }
 }
 
@@ -172,26 +163,12 @@ fn batch(ports: &[Port], inputs: &[TensorType]) -> Option<usize> {
 
 fn shape(inputs: &[Port], output: &Port, call: &ShapeCall) -> Result<Shape, ShapeProblem> {
     let batch = batch(inputs, call.inputs).unwrap_or(1);
-    let size = |dim: &Dim| match dim {
-        Dim::Known(size) => *size,
-        Dim::Batch => batch,
-    };
-    let sized = |port: &Port| Shape::new(port.dims.iter().map(size).collect::<Vec<usize>>());
     for (number, (port, input)) in inputs.iter().zip(call.inputs).enumerate() {
-        if batch == 0 || sized(port) != input.shape {
-            return Err(ShapeProblem::Input(number, described(&port.dims)));
+        if batch == 0 || port.shape(batch) != input.shape {
+            return Err(ShapeProblem::Input(number, port.shape_in_words()));
         }
     }
-    Ok(sized(output))
-}
-
-/// A shape in words: `{batch, 3, 224, 224}`.
-pub(crate) fn described(dims: &[Dim]) -> String {
-    let size = |dim: &Dim| match dim {
-        Dim::Known(size) => size.to_string(),
-        Dim::Batch => "batch".to_owned(),
-    };
-    format!("{{{}}}", dims.iter().map(size).collect::<Vec<_>>().join(", "))
+    Ok(output.shape(batch))
 }
 
 /// The list of one type.

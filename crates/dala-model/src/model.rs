@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use dala_spec::DType;
+use dala_spec::{DType, Shape};
 
 use crate::batch_norm::Known;
 use crate::graph::Graph;
@@ -31,6 +31,26 @@ pub struct Port {
     pub dtype: DType,
     /// The dimensions, outermost first.
     pub dims: Vec<Dim>,
+}
+
+impl Port {
+    /// Its shape for a batch.
+    pub fn shape(&self, batch: usize) -> Shape {
+        let size = |dim: &Dim| match dim {
+            Dim::Known(size) => *size,
+            Dim::Batch => batch,
+        };
+        Shape::new(self.dims.iter().map(size).collect::<Vec<usize>>())
+    }
+
+    /// Its shape in words: `{batch, 3, 224, 224}`.
+    pub fn shape_in_words(&self) -> String {
+        let size = |dim: &Dim| match dim {
+            Dim::Known(size) => size.to_string(),
+            Dim::Batch => "batch".to_owned(),
+        };
+        format!("{{{}}}", self.dims.iter().map(size).collect::<Vec<_>>().join(", "))
+    }
 }
 
 /// A dimension of an input or output.

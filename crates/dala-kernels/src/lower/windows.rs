@@ -1,7 +1,7 @@
 //! Windows of pictures `{batch, height, width, channels}`: what convolutions and pooling share.
 
 use dala_spec::work::Windows;
-use dala_spec::{KernelSpec, ParamKind, ResolvedParams, Shape, ShapeProblem, param};
+use dala_spec::{KernelSpec, ParamKind, ResolvedParams, Shape, ShapeCall, ShapeProblem, param};
 
 /// The largest size, stride, dilation and padding.
 const LARGEST: f64 = 4096.0;
@@ -26,29 +26,37 @@ pub(crate) fn with_params(spec: KernelSpec, sized: bool, dilated: bool) -> Kerne
     }
 }
 
-/// The windows of a call, whose size is given. None where the picture is no picture.
-pub(crate) fn windows(
-    params: &ResolvedParams,
-    x: &Shape,
-    size: [usize; 2],
-    dilated: bool,
-) -> Result<Windows, ShapeProblem> {
+/// Rows and columns, as a param says them.
+fn both(params: &ResolvedParams, name: &'static str) -> Result<[usize; 2], ShapeProblem> {
+    match *params.ints(name) {
+        [rows, columns] if rows.min(columns) >= 1 && rows.max(columns) <= LARGEST as i64 => {
+            Ok([rows as usize, columns as usize])
+        }
+        _ => Err(ShapeProblem::Param(name, 1.0, LARGEST)),
+    }
+}
+
+/// The windows of a call whose params say how large they are.
+pub(crate) fn sized(params: &ResolvedParams, x: &Shape) -> Result<Windows, ShapeProblem> {
+    windows(params, x, both(params, "size")?)
+}
+
+/// The shape of a picture that has a pixel for each of those windows.
+pub(crate) fn pooled(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
+    let Windows { to: [rows, columns], channels, .. } = sized(call.params, &call.inputs[0].shape)?;
+    Ok(Shape::new([call.inputs[0].shape.dims()[0], rows, columns, channels]))
+}
+
+/// The windows of a call, whose size is given.
+pub(crate) fn windows(params: &ResolvedParams, x: &Shape, size: [usize; 2]) -> Result<Windows, ShapeProblem> {
     let planar = params.get("layout").is_some() && params.word("layout") == "nchw";
     let (height, width, channels) = match (x.dims(), planar) {
         (&[_, height, width, channels], false) | (&[_, channels, height, width], true) => (height, width, channels),
         (_, false) => return Err(ShapeProblem::Input(0, "{batch, height, width, channels}".to_owned())),
         (_, true) => return Err(ShapeProblem::Input(0, "{batch, channels, height, width}".to_owned())),
     };
-    let both = |name: &'static str, least: i64| -> Result<[usize; 2], ShapeProblem> {
-        match *params.ints(name) {
-            [rows, columns] if rows.min(columns) >= least && rows.max(columns) <= LARGEST as i64 => {
-                Ok([rows as usize, columns as usize])
-            }
-            _ => Err(ShapeProblem::Param(name, least as f64, LARGEST)),
-        }
-    };
-    let stride = both("stride", 1)?;
-    let dilation = if dilated { both("dilation", 1)? } else { [1, 1] };
+    let stride = both(params, "stride")?;
+    let dilation = if params.get("dilation").is_some() { both(params, "dilation")? } else { [1, 1] };
     let list = params.ints("padding");
     let [top, left, bottom, right] = *list else { return Err(ShapeProblem::Param("padding", 0.0, LARGEST)) };
     if list.iter().any(|own| !(0..=LARGEST as i64).contains(own)) {
@@ -66,16 +74,6 @@ pub(crate) fn windows(
         return Err(ShapeProblem::Input(0, format!("a picture that windows of {rows} x {columns} pixels fit into")));
     };
     Ok(Windows { from: [height, width], to: [rows, columns], channels, planar, size, stride, dilation, padding })
-}
-
-/// The param `size`.
-pub(crate) fn size(params: &ResolvedParams) -> Result<[usize; 2], ShapeProblem> {
-    match *params.ints("size") {
-        [rows, columns] if rows.min(columns) >= 1 && rows.max(columns) <= LARGEST as i64 => {
-            Ok([rows as usize, columns as usize])
-        }
-        _ => Err(ShapeProblem::Param("size", 1.0, LARGEST)),
-    }
 }
 
 /// The positions in a picture of what belongs to one result: place in the window, and element of the picture.

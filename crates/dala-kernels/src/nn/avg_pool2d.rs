@@ -3,8 +3,8 @@
 
 use dala_spec::work::{Argument, Fragment, Pool, PoolOp};
 use dala_spec::{
-    Class, Data, DeviceFacts, Expr, FLOATS, KernelSpec, Lowering, OutputDType, ParamKind, Place, Shape, ShapeCall,
-    ShapeProblem, Signature, SpecError, Task, Tolerance, param,
+    Class, Data, DeviceFacts, Expr, FLOATS, KernelSpec, Lowering, OutputDType, ParamKind, Place, Signature, SpecError,
+    Task, Tolerance, param,
 };
 
 use crate::lower::windows;
@@ -15,7 +15,7 @@ pub fn kernel() -> Kernel {
     let spec = KernelSpec::new("avg_pool2d", Class::Stencil)
         .summary("Mean of each window of a picture")
         .input("x", FLOATS)
-        .computed("{batch, rows, columns, channels}: a pixel for each window", OutputDType::Inputs, shape)
+        .computed("{batch, rows, columns, channels}: a pixel for each window", OutputDType::Inputs, windows::pooled)
         .tolerance(Tolerance::Close { epsilons: 64.0, absolute_epsilons: 64.0 });
     let counts = param("count_padding", ParamKind::Bool)
         .default(false)
@@ -25,16 +25,9 @@ pub fn kernel() -> Kernel {
         .reference(reference)
 }
 
-fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
-    let x = &call.inputs[0].shape;
-    let [rows, columns] = windows::windows(call.params, x, windows::size(call.params)?, false)?.to;
-    Ok(Shape::new([x.dims()[0], rows, columns, x.dims()[3]]))
-}
-
 fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
     let (mut lowering, x) = (Lowering::new(), &call.inputs[0]);
-    let windows = windows::size(&call.params).and_then(|size| windows::windows(&call.params, &x.shape, size, false));
-    let Ok(windows) = windows else { return Ok(lowering) };
+    let Ok(windows) = windows::sized(&call.params, &x.shape) else { return Ok(lowering) };
     let arguments = [Argument::value("sum", 0, x.dtype), Argument::value("counted", 1, x.dtype)];
     let all = (windows.size[0] * windows.size[1]) as f64;
     let (expr, arguments) = match call.params.flag("count_padding") {
@@ -50,8 +43,7 @@ fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
 
 fn reference(call: &Reference) -> Data {
     let (params, x) = (call.params(), &call.signature.inputs[0].shape);
-    let windows = windows::size(params).and_then(|size| windows::windows(params, x, size, false));
-    let Ok(windows) = windows else { return call.numbers(|_| f64::NAN) };
+    let Ok(windows) = windows::sized(params, x) else { return call.numbers(|_| f64::NAN) };
     let all = windows.size[0] * windows.size[1];
     call.numbers(|index| {
         let channel = index % windows.channels;

@@ -54,7 +54,7 @@ impl Conv {
         let channels = x.dims().get(axis).copied().unwrap_or(0);
         let wanted = format!("{{rows, columns, {}, out}}", channels / groups);
         let &[rows, columns, inside, out] = weight.dims() else { return Err(ShapeProblem::Input(1, wanted)) };
-        let windows = windows::windows(params, x, [rows, columns], true)?;
+        let windows = windows::windows(params, x, [rows, columns])?;
         if !channels.is_multiple_of(groups) {
             return Err(ShapeProblem::Input(0, format!("with channels that make {groups} groups")));
         }

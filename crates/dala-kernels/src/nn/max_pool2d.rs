@@ -2,8 +2,7 @@
 
 use dala_spec::work::{Argument, Fragment, Pool, PoolOp};
 use dala_spec::{
-    Class, Data, DeviceFacts, Expr, FLOATS, KernelSpec, Lowering, OutputDType, Place, Shape, ShapeCall, ShapeProblem,
-    Signature, SpecError, Task,
+    Class, Data, DeviceFacts, Expr, FLOATS, KernelSpec, Lowering, OutputDType, Place, Signature, SpecError, Task,
 };
 
 use crate::lower::windows;
@@ -14,22 +13,15 @@ pub fn kernel() -> Kernel {
     let spec = KernelSpec::new("max_pool2d", Class::Stencil)
         .summary("Largest element of each window of a picture")
         .input("x", FLOATS)
-        .computed("{batch, rows, columns, channels}: a pixel for each window", OutputDType::Inputs, shape);
+        .computed("{batch, rows, columns, channels}: a pixel for each window", OutputDType::Inputs, windows::pooled);
     Kernel::lowered(windows::with_params(spec, true, true), lower)
         .example(&[&[1, 4, 5, 3]], &[1, 3, 4, 3])
         .reference(reference)
 }
 
-fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
-    let x = &call.inputs[0].shape;
-    let [rows, columns] = windows::windows(call.params, x, windows::size(call.params)?, true)?.to;
-    Ok(Shape::new([x.dims()[0], rows, columns, x.dims()[3]]))
-}
-
 fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
     let (mut lowering, x) = (Lowering::new(), &call.inputs[0]);
-    let windows = windows::size(&call.params).and_then(|size| windows::windows(&call.params, &x.shape, size, true));
-    let Ok(windows) = windows else { return Ok(lowering) };
+    let Ok(windows) = windows::sized(&call.params, &x.shape) else { return Ok(lowering) };
     let arguments = [Argument::value("v", 0, x.dtype)];
     let store = Fragment::build(&Expr::input("v"), &arguments, x.dtype, &call.params)?;
     let pool = Pool { batch: x.shape.dims()[0], windows, op: PoolOp::Max, dtype: x.dtype, store };
@@ -39,8 +31,7 @@ fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
 
 fn reference(call: &Reference) -> Data {
     let (params, x) = (call.params(), &call.signature.inputs[0].shape);
-    let windows = windows::size(params).and_then(|size| windows::windows(params, x, size, true));
-    let Ok(windows) = windows else { return call.numbers(|_| f64::NAN) };
+    let Ok(windows) = windows::sized(params, x) else { return call.numbers(|_| f64::NAN) };
     call.numbers(|index| {
         let channel = index % windows.channels;
         let elements =

@@ -263,14 +263,7 @@ impl Graph {
             return Err(Some("together they are too long to compile"));
         }
         let task = Task::Map(Map { program, shape, lens });
-        Ok(Node {
-            task,
-            reads: values,
-            writes,
-            stages: merged(first, second),
-            era: second.era,
-            parts: joined_parts(first, second),
-        })
+        Ok(together(first, second, task, values, writes))
     }
 
     /// Joins a program with an earlier one that reads the same: one pass over the input for both.
@@ -392,14 +385,7 @@ impl Graph {
         });
         match failed {
             Some(why) => Err(why),
-            None => Ok(Node {
-                task,
-                reads: edge.reads,
-                writes: consumer.writes.clone(),
-                stages: merged(producer, consumer),
-                era: consumer.era,
-                parts: joined_parts(producer, consumer),
-            }),
+            None => Ok(together(producer, consumer, task, edge.reads, consumer.writes.clone())),
         }
     }
 
@@ -423,14 +409,7 @@ impl Graph {
             let pixels = self.pixel_epilogue(stencil, (consumer, map), value)?;
             let task = Task::Stencil(Stencil { pixels: Some(pixels), ..stencil.clone() });
             let (reads, writes) = (producer.reads.clone(), consumer.writes.clone());
-            return Ok(Node {
-                task,
-                reads,
-                writes,
-                stages: merged(producer, consumer),
-                era: consumer.era,
-                parts: joined_parts(producer, consumer),
-            });
+            return Ok(together(producer, consumer, task, reads, writes));
         }
         let slots = slots_of(consumer, value);
         let broadcast = |slot: &usize| map.program.inputs()[*slot].broadcast;
@@ -476,14 +455,7 @@ impl Graph {
         }
         *store = Fragment { program, sources };
         let writes = consumer.writes.iter().chain(&producer.writes[1..]).copied().collect();
-        Ok(Node {
-            task,
-            reads,
-            writes,
-            stages: merged(producer, consumer),
-            era: consumer.era,
-            parts: joined_parts(producer, consumer),
-        })
+        Ok(together(producer, consumer, task, reads, writes))
     }
 }
 
@@ -802,6 +774,11 @@ fn store_fragment(task: &mut Task) -> Option<(&mut Fragment, bool)> {
 
 fn slots_of(node: &Node, value: ValueId) -> Vec<usize> {
     (0..node.reads.len()).filter(|slot| node.reads[*slot] == value).collect()
+}
+
+/// A node that does the work of two, in the place of the second.
+fn together(first: &Node, second: &Node, task: Task, reads: Vec<ValueId>, writes: Vec<ValueId>) -> Node {
+    Node { task, reads, writes, stages: merged(first, second), era: second.era, parts: joined_parts(first, second) }
 }
 
 /// The stages of two nodes, in order.
