@@ -45,6 +45,8 @@ mod error;
 #[cfg(test)]
 mod faults;
 mod host;
+#[cfg(feature = "graphics")]
+pub mod interop;
 mod job;
 mod json;
 mod operand;
