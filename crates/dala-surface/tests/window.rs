@@ -19,6 +19,7 @@ const HEIGHT: usize = 240;
 
 /// Starts an X server and says its name. It ends when the last client is gone, as this process is one; killed earlier, it
 /// would take this process with it.
+#[allow(clippy::zombie_processes, reason = "it outlives this process by a moment")]
 fn start_server() -> String {
     let mut server = Command::new("Xvfb")
         .args(["-displayfd", "1", "-screen", "0", "1024x768x24", "-nolisten", "tcp", "-terminate"])
