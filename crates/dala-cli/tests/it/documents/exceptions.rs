@@ -82,7 +82,7 @@ pub(crate) const NOT_RUN: &[Exception] = &[
 
 const EXAMPLES: &str = "scripts/run-examples \"$device\"";
 const DEVICES: &str = "cargo test --locked -p dala-compute -- --nocapture";
-const ELIXIR: &str = "DALA_DEVICE=cpu mix test --warnings-as-errors";
+const ELIXIR: &str = "elixir_tests cpu";
 
 pub(crate) fn find(command: &str) -> Option<&'static Exception> {
     NOT_RUN.iter().find(|exception| exception.command == without_comment(command))
