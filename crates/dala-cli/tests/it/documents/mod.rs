@@ -3,7 +3,8 @@
 //! A line `$ command` in a `console` block is run by a shell, in a folder that looks like a clone of the project and has the
 //! files of [`FILES`] in it; with `dala` for the command of this build, on the CPU device. What follows it is its output, as
 //! [`markdown::matches`] has it. An output that starts with `error:` is that of a command that fails. A block
-//! ```` ```toml gray.toml ```` is the file `gray.toml`, and one ```` ```rust path ```` a part of that file of the project.
+//! ```` ```toml gray.toml ```` is the file `gray.toml`, and one ```` ```rust path ```` a part of that file of the project
+//! (`rust,ignore`, if it makes no sense alone).
 
 mod exceptions;
 mod markdown;
@@ -165,7 +166,7 @@ fn commands_are_in_console_blocks() {
         for block in document.blocks() {
             let place = format!("{}:{}", document.name, block.line);
             assert!(!["sh", "bash", "shell", "zsh"].contains(&block.language()), "{place}: write ```console and `$ `");
-            let known = ["console", "rust", "rust,no_run", "elixir", "toml", "json", "text", "python", ""];
+            let known = ["console", "rust", "rust,ignore", "elixir", "toml", "json", "text", "python", ""];
             assert!(known.contains(&block.language()), "{place}: nobody checks a block of `{}`", block.language());
         }
     }
@@ -178,6 +179,8 @@ fn rust_is_compiled() {
     let crates = ["dala-compute", "dala-model"].map(read).concat();
     for document in documents() {
         let rust = |block: &Block| block.language().starts_with("rust") && block.file().is_none();
+        let ignored = |block: &Block| block.language() == "rust,ignore" && rust(block);
+        assert!(!document.blocks().iter().any(ignored), "{}: only a part of a file may be ignored", document.name);
         if document.blocks().iter().any(rust) {
             let included = crates.contains(&format!("include_str!(\"../../../{}\")", document.name));
             assert!(included, "the Rust of {} is no doctest of dala-compute or dala-model", document.name);
@@ -191,7 +194,7 @@ fn blocks_of_files_are_what_the_files_have() {
     let mut count = 0;
     for document in documents() {
         for block in document.blocks() {
-            if let (true, Some(file)) = (block.language() == "rust", block.file()) {
+            if let (true, Some(file)) = (block.language().starts_with("rust"), block.file()) {
                 let text = fs::read_to_string(project().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
                 assert!(text.contains(&block.text), "{}:{}: not what {file} has", document.name, block.line);
                 count += 1;
@@ -251,27 +254,27 @@ fn mentioned_files_exist() {
 
 #[test]
 fn links_lead_somewhere() {
-    let mut count = 0;
+    let (mut broken, mut count) = (Vec::new(), 0);
     for document in documents() {
         let folder = project().join(&document.name).parent().unwrap().to_owned();
         for (line, text) in markdown::parse(&document.text).1 {
-            for link in markdown::links(text) {
-                if link.starts_with("https://") {
-                    continue;
-                }
-                let place = format!("{}:{line}: {link}", document.name);
+            for link in markdown::links(text).into_iter().filter(|link| !link.starts_with("https://")) {
                 let (path, heading) = link.split_once('#').unwrap_or((link, ""));
                 let file = if path.is_empty() { project().join(&document.name) } else { folder.join(path) };
-                assert!(file.exists(), "{place}: there is no such file");
-                if !heading.is_empty() {
-                    let target = fs::read_to_string(&file).unwrap();
-                    let (_, prose) = markdown::parse(&target);
-                    let found = prose.iter().any(|(_, l)| l.starts_with('#') && markdown::anchor(l) == heading);
-                    assert!(found, "{place}: there is no such heading");
-                }
+                let found = file.exists() && (heading.is_empty() || has_heading(&file, heading));
                 count += 1;
+                if !found {
+                    broken.push(format!("{}:{line}: {link}", document.name));
+                }
             }
         }
     }
+    assert!(broken.is_empty(), "these lead nowhere:\n{}", broken.join("\n"));
     assert!(count > 30, "only {count} links were found");
+}
+
+fn has_heading(file: &Path, heading: &str) -> bool {
+    let text = fs::read_to_string(file).unwrap();
+    let (_, prose) = markdown::parse(&text);
+    prose.iter().any(|(_, line)| line.starts_with('#') && markdown::anchor(line) == heading)
 }
