@@ -28,9 +28,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         surface.present()?;
     }
     println!("{} frames of 320 x 240", surface.presented());
-    if surface.on_device() {
-        println!("{} bytes read back", device.stats().downloaded_bytes);
-    }
+    let read_back = if surface.on_device() { device.stats().downloaded_bytes } else { 0 };
+    println!("{read_back} bytes left a graphics device");
     let last = surface.snapshot()?;
     println!("the first pixel of the last frame: {:?}", &last.rgba[..4]);
     std::fs::write(std::env::temp_dir().join("dala-surface.png"), last.to_png()?)?;
