@@ -1,9 +1,54 @@
 defmodule Dala.Media do
   @moduledoc """
-  Frames of cameras and videos through kernels.
+  Picture files, and frames of cameras and videos through kernels.
+
+      {:ok, photo} = "photo.jpg" |> File.read!() |> Dala.Media.decode()
+      {:ok, [best | _]} = Dala.ML.predict(:mobilenet_v2, photo)
+
+  `Dala.Gpu.Compute.Picture.to_png/1` is the way back.
   """
 
   alias Dala.Gpu.Compute
+  alias Dala.Gpu.Compute.{Buffer, Error, Native, Stage}
+
+  @most_pixels 50_000_000
+
+  @doc """
+  The pixels of a PNG or JPEG file as a `:u8` buffer of shape `{height, width, channels}`: 1 channel (gray), 3 (RGB) or 4
+  (RGBA). Photos are turned as their camera says. 16 bits become 8.
+
+    * `:max_pixels` - larger pictures are refused before they are decoded: 50 million
+
+  Errors are `:unknown_format` (neither PNG nor JPEG), `:truncated`, `:malformed`, `:unsupported_picture`, `:too_large`, and
+  those of a buffer that cannot be made. It is done in native code, on a dirty scheduler.
+
+      iex> png = Dala.Gpu.Compute.Picture.to_png(Dala.Gpu.Compute.buffer([0, 128, 255], {1, 3}, :u8))
+      iex> {:ok, picture} = Dala.Media.decode(png)
+      iex> {picture.shape, Dala.Gpu.Compute.read(picture)}
+      {{1, 3, 1}, <<0, 128, 255>>}
+      iex> {:error, error} = Dala.Media.decode("no picture")
+      iex> {error.code, error.message}
+      {:unknown_format, "this is no PNG or JPEG picture"}
+  """
+  @spec decode(binary(), keyword()) :: {:ok, Buffer.t()} | {:error, Error.t()}
+  def decode(file, options \\ []) do
+    if not is_binary(file),
+      do: raise(ArgumentError, "a picture's file must be a binary, found #{Stage.short(file)}")
+
+    if not Keyword.keyword?(options),
+      do: raise(ArgumentError, "options must be a keyword list, found #{Stage.short(options)}")
+
+    options = Keyword.validate!(options, max_pixels: @most_pixels)
+    most = options[:max_pixels]
+
+    if not (is_integer(most) and most in 0..0xFFFFFFFFFFFFFFFF),
+      do: raise(ArgumentError, ":max_pixels must be a number of pixels, found #{Stage.short(most)}")
+
+    with {:ok, {shape, pixels}} <- Native.decode_picture(file, most),
+         do: {:ok, Compute.buffer_from_binary(pixels, List.to_tuple(shape), :u8)}
+  rescue
+    error in Error -> {:error, error}
+  end
 
   @doc """
   Sends frames through the stages of a `Dala.Gpu.Compute.Stream`: an enumerable of binaries becomes a lazy one of results, in

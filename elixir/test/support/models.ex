@@ -31,11 +31,11 @@ defmodule Dala.Test.Models do
   end
 
   @doc false
-  # The pixels of a PNG file of 8 bits, gray or RGB, not interlaced; and their shape.
+  # The pixels of a PNG file of 8 bits, gray, RGB or RGBA, not interlaced; and their shape.
   def png(<<0x89, "PNG\r\n", 26, 10, chunks::binary>>) do
     chunks = chunks(chunks)
     {"IHDR", <<width::32, height::32, 8, colour, 0, 0, 0>>} = hd(chunks)
-    channels = %{0 => 1, 2 => 3}[colour]
+    channels = %{0 => 1, 2 => 3, 6 => 4}[colour]
     rows = :zlib.uncompress(for {"IDAT", data} <- chunks, do: data)
     {unfilter(rows, width * channels, channels), {height, width, channels}}
   end

@@ -115,7 +115,8 @@ pub(crate) fn data<'a>(env: Env<'a>, result: Result<(), Error>, readback: &Readb
     }
 }
 
-fn binary(env: Env<'_>, data: Vec<u8>) -> Term<'_> {
+/// A binary of these bytes.
+pub(crate) fn binary(env: Env<'_>, data: Vec<u8>) -> Term<'_> {
     if data.len() < WORTH_SHARING {
         let mut binary = rustler::NewBinary::new(env, data.len());
         binary.as_mut_slice().copy_from_slice(&data);

@@ -7,6 +7,7 @@ mod lock;
 mod measure;
 mod models;
 mod owners;
+mod pictures;
 mod pipelines;
 mod streams;
 mod terms;
@@ -18,7 +19,7 @@ use dala_compute::{
     Buffer, Command, CommandId, Device, Error, Lane, Plan, Stage, SubmitOptions, WhenFull, WhileSuspended,
 };
 use rustler::types::atom::Atom;
-use rustler::{Encoder, Env, LocalPid, Monitor, Resource, ResourceArc, Term};
+use rustler::{Binary, Encoder, Env, LocalPid, Monitor, Resource, ResourceArc, Term};
 
 use answers::{Caller, Wait, watch};
 use host::{Block, host_data};
@@ -26,6 +27,7 @@ use lock::lock;
 use measure::measured;
 use models::Models;
 use owners::{Owner, later, own};
+use pictures::Picture;
 use pipelines::{Found, Pipeline};
 use streams::FrameStream;
 use terms::{Bad, Failure, answer, atoms, done};
@@ -233,6 +235,31 @@ fn model<'a>(env: Env<'a>, device: Dev, name: String) -> Option<Term<'a>> {
 #[rustler::nif(schedule = "DirtyCpu")]
 fn imagenet_classes() -> Vec<&'static str> {
     dala_model::imagenet_classes().collect()
+}
+
+// Pictures.
+
+/// The pixels of a PNG or JPEG file: `{:ok, {shape, binary}}`.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn decode_picture<'a>(env: Env<'a>, file: Binary<'a>, max_pixels: u64) -> Term<'a> {
+    match pictures::decode(file.as_slice(), max_pixels) {
+        Ok(Picture { height, width, channels, pixels }) => {
+            let shape = vec![height, width, u32::from(channels)];
+            (atoms::ok(), (shape, answers::binary(env, pixels))).encode(env)
+        }
+        Err(why) => (atoms::error(), terms::error_struct(env, why.code, &why.message, &[])).encode(env),
+    }
+}
+
+/// A PNG file of pixels of shape `(height, width, channels)`: bytes, or floats from 0 to 1.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn encode_png<'a>(env: Env<'a>, shape: (u32, u32, u8), floats: bool, pixels: Binary<'a>) -> Term<'a> {
+    let (height, width, channels) = shape;
+    let pixels = if floats { pictures::levels(pixels.as_slice()) } else { pixels.as_slice().to_vec() };
+    match pictures::encode(&Picture { height, width, channels, pixels }) {
+        Ok(file) => (atoms::ok(), answers::binary(env, file)).encode(env),
+        Err(why) => (atoms::error(), terms::error_struct(env, "no_picture", &why, &[])).encode(env),
+    }
 }
 
 // Buffers.

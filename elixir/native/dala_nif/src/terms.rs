@@ -96,14 +96,14 @@ pub(crate) fn failure_term<'a>(env: Env<'a>, failure: &Failure) -> Term<'a> {
     }
 }
 
-type Detail<'a> = (Atom, Term<'a>);
+pub(crate) type Detail<'a> = (Atom, Term<'a>);
 
 fn map<'a>(env: Env<'a>, pairs: &[Detail<'a>]) -> Term<'a> {
     // Keys are atoms, each once: this cannot fail.
     Term::map_from_pairs(env, pairs).unwrap_or_else(|_| Term::map_new(env))
 }
 
-fn error_struct<'a>(env: Env<'a>, code: &str, message: &str, details: &[Detail<'a>]) -> Term<'a> {
+pub(crate) fn error_struct<'a>(env: Env<'a>, code: &str, message: &str, details: &[Detail<'a>]) -> Term<'a> {
     // Codes are a fixed list: they do not fill the VM's table of atoms.
     let code = Atom::from_str(env, code).unwrap_or_else(|_| atoms::error());
     map(

@@ -66,6 +66,9 @@ defmodule Dala.Gpu.Compute.Native do
   def model(_device, _name), do: nif()
   def imagenet_classes, do: nif()
 
+  def decode_picture(_file, _max_pixels), do: nif()
+  def encode_png(_shape, _floats, _pixels), do: nif()
+
   def buffer(_device, _shape, _dtype, _data), do: nif()
   def buffer_large(_device, _shape, _dtype, _data), do: nif()
   def zeros(_device, _shape, _dtype), do: nif()
