@@ -339,14 +339,26 @@ fn options_that_do_not_fit_together_are_refused() {
     );
     assert!(dala(&["graph"]).error(2).contains("<PIPELINE>"));
     assert!(dala(&["graph", &file, "--filter", "blur"]).error(2).contains("cannot be used with"));
-    assert!(dala(&["run", &file, "--input", &photo]).error(2).contains("--output <FILE>"));
+    assert!(dala(&["run", &file, "--input", &photo]).error(2).contains("--output <PATH>"));
     assert!(dala(&["graph", &file, "--size", "4x4x2"]).error(2).contains("such as 480x640x3"));
     assert!(dala(&["trace", &file]).error(2).contains("--output <FILE>"));
 }
 
 #[test]
 fn every_command_shows_an_example() {
-    for command in ["run", "filter", "graph", "verify", "trace", "classify", "model info", "bench"] {
+    for command in [
+        "run",
+        "filter",
+        "graph",
+        "verify",
+        "trace",
+        "classify",
+        "model info",
+        "bench",
+        "self-test",
+        "completions",
+        "man",
+    ] {
         let words: Vec<&str> = command.split(" ").chain(["--help"]).collect();
         let help = dala(&words).success();
         assert!(help.contains(&format!("  dala {command} ")), "{help}");
