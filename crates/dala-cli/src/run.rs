@@ -54,7 +54,12 @@ impl Work<'_> {
 
     fn one(&self, source: impl FnOnce() -> Result<Source>, out: &mut dyn Write) -> Result<Outcome> {
         // Whatever can be known to fail fails before work begins.
-        self.targets.iter().try_for_each(|(_, file)| picture::format_of(file).map(drop))?;
+        for (_, file) in self.targets {
+            picture::format_of(file)?;
+            if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) {
+                bail!("cannot write {}: there is no folder {}, make it first", file.display(), folder.display());
+            }
+        }
         if self.batch.format.is_some() {
             bail!("--format is for folders: the extension of a file says its format");
         }

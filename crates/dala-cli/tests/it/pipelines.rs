@@ -277,7 +277,8 @@ fn files_that_cannot_be_read_or_written_are_named() {
     let filter = |from: &str, to: &str| folder.on_cpu(&["filter", "blur", from, to]).error(2);
     let missing = "No such file or directory (os error 2)\n";
     assert_eq!(filter(&folder.path("no.jpg"), &out), format!("error: cannot read ./no.jpg: {missing}"));
-    assert_eq!(filter(&photo, &folder.path("no/out.png")), format!("error: cannot write ./no/out.png: {missing}"));
+    let folderless = "error: cannot write ./no/out.png: there is no folder ./no, make it first\n";
+    assert_eq!(filter(&photo, &folder.path("no/out.png")), folderless);
     assert_eq!(filter(&photo, &folder.path("out.gif")), "error: cannot write ./out.gif: name it .png, .jpg or .jpeg\n");
     assert_eq!(
         filter(&folder.file("notes.png", "hello"), &out),
