@@ -11,6 +11,7 @@ use dala_model::{Dim, LoadModel, Model, Op, imagenet_classes};
 use serde::Serialize;
 
 use crate::args::ClassifyArgs;
+use crate::device;
 use crate::onnx::{self, KERNEL, described};
 use crate::output::{self, Outcome};
 use crate::picture::{self, Picture};
@@ -67,7 +68,7 @@ pub(crate) fn run(args: &ClassifyArgs, out: &mut dyn Write) -> Result<Outcome> {
     let model = onnx::open(&file)?;
     let network = Classifier::of(&model, args.raw).with_context(|| file.display().to_string())?;
     let labels = labels(args.labels.as_deref(), network.classes)?;
-    let device = Device::open(&args.device)?;
+    let device = device::open(&args.device)?;
     device.add_model(KERNEL, &model).with_context(|| file.display().to_string())?;
 
     let bar = if is_utf8() { unicode_bar } else { plain_bar };

@@ -7,6 +7,7 @@ use dala_compute::{Buffer, DType, Data, Definition, Device, ParamKind, ParamValu
 use serde::Serialize;
 
 use crate::args::EvalArgs;
+use crate::device;
 use crate::numbers::{self, JsonNumber};
 use crate::output::{self, Outcome};
 
@@ -30,7 +31,7 @@ struct Answer {
 
 pub(crate) fn run(args: &EvalArgs, out: &mut dyn Write) -> Result<Outcome> {
     let call = Call::new(args)?;
-    let device = Device::open(&args.device)?;
+    let device = device::open(&args.device)?;
     let result = call.compute(&device, &args.expression)?;
     if args.json {
         let values = result.iter().map(JsonNumber::from).collect();

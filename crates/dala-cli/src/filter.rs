@@ -1,17 +1,24 @@
-//! `dala filter`: a chain of kernels on one picture.
+//! `dala filter`: a chain of kernels on pictures.
 
 use std::io::Write;
+use std::path::Path;
 
 use anyhow::Result;
 
-use crate::args::{FilterArgs, Given};
+use crate::args::FilterArgs;
 use crate::output::Outcome;
 use crate::run::Work;
-use crate::source::{INPUT, OUTPUT, Source};
+use crate::source::{OUTPUT, Source};
 
 pub(crate) fn run(args: &FilterArgs, out: &mut dyn Write) -> Result<Outcome> {
-    let inputs = [Given { name: INPUT.to_owned(), file: args.input.clone() }];
-    let targets = [(OUTPUT, args.output.as_path())];
-    Work { inputs: &inputs, targets: &targets, device: &args.device, explain: args.explain }
-        .run(|| Source::chain(&args.chain), out)
+    let pictures: Vec<&Path> = args.inputs.iter().map(AsRef::as_ref).collect();
+    let work = Work {
+        pictures: &pictures,
+        given: &[],
+        targets: &[(OUTPUT, args.output.as_path())],
+        device: &args.device,
+        explain: args.explain,
+        batch: args.batch,
+    };
+    work.run(|| Source::chain(&args.chain), out)
 }

@@ -4,9 +4,9 @@ use std::fs;
 use std::io::Write;
 
 use anyhow::{Context, Result, bail};
-use dala_compute::Device;
 
 use crate::args::GraphArgs;
+use crate::device;
 use crate::output::Outcome;
 use crate::source::{Source, summary};
 
@@ -17,7 +17,7 @@ pub(crate) fn run(args: &GraphArgs, out: &mut dyn Write) -> Result<Outcome> {
         bail!("cannot write {}: name it .svg", file.display());
     }
     let source = Source::from_args(&args.source)?;
-    let device = Device::open(&args.device)?;
+    let device = device::open(&args.device)?;
     let plan = source.prepare(&device, &source.outputs())?.plan;
     match &args.output {
         None => write!(out, "{}", plan.explain())?,

@@ -3,12 +3,16 @@
 //! Exit codes: 0 success, 1 a negative answer such as a kernel that does not exist, 2 failure.
 
 mod args;
+mod batch;
 mod bench;
 mod classify;
+mod commands;
+mod device;
 mod eval;
 mod filter;
 mod graph;
 mod info;
+mod jpeg;
 mod kernels;
 mod model;
 mod numbers;
@@ -16,6 +20,7 @@ mod onnx;
 mod output;
 mod picture;
 mod run;
+mod self_test;
 mod source;
 mod trace;
 mod verify;
@@ -47,6 +52,9 @@ fn run(command: &Command, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         Command::Classify(args) => classify::run(args, out),
         Command::Model { command: ModelCommand::Info(args) } => model::info(args, out),
         Command::Bench(args) => bench::run(args, out),
+        Command::SelfTest(args) => self_test::run(args, out),
+        Command::Completions { shell } => commands::completions(*shell, out),
+        Command::Man { folder } => commands::man(folder.as_deref(), out),
     }?;
     // Here and not on drop, where an error would go unseen.
     out.flush()?;

@@ -3,11 +3,12 @@
 use std::io::Write;
 
 use anyhow::{Context, Result};
-use dala_compute::{Device, Plan};
+use dala_compute::Plan;
 use dala_model::{LoadModel, Model, Network, Port};
 use serde::Serialize;
 
 use crate::args::ModelInfoArgs;
+use crate::device;
 use crate::onnx::{self, Alone, KERNEL, described};
 use crate::output::{self, Outcome, bytes};
 
@@ -52,7 +53,7 @@ pub(crate) fn info(args: &ModelInfoArgs, out: &mut dyn Write) -> Result<Outcome>
     let model = onnx::open(&args.file)?;
     let batch = args.batch.or(model.fixed_batch()).unwrap_or(1);
     let network = model.resolve(batch).with_context(|| name.clone())?;
-    let device = Device::open(&args.device)?;
+    let device = device::open(&args.device)?;
     // A file may be fine, and still be more than one kernel can be.
     let (plan, refusal) = match device.add_model(KERNEL, &model) {
         Ok(()) => (Some(Alone::of_kernel(&device, KERNEL, &model, batch).with_context(|| name.clone())?.plan), None),

@@ -6,11 +6,15 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
 use dala_compute::{Buffer, DType, Shape, TensorType};
-use image::codecs::jpeg::JpegEncoder;
 use image::{DynamicImage, GrayImage, ImageDecoder, ImageFormat, ImageReader, RgbImage, RgbaImage};
+
+use crate::jpeg;
 
 /// Of 100: what a photo loses cannot be seen.
 const JPEG_QUALITY: u8 = 90;
+
+/// What files of pictures end in.
+pub(crate) const EXTENSIONS: [&str; 3] = ["png", "jpg", "jpeg"];
 
 /// Elements of a picture on the host.
 pub(crate) struct Picture {
@@ -71,16 +75,20 @@ pub(crate) fn check(path: &Path, name: &str, buffer: &Buffer) -> Result<()> {
     )
 }
 
-/// Writes a buffer as a picture, in the format that the file's extension says. Floats from 0 to 1 become 0 to 255.
-pub(crate) fn write(path: &Path, name: &str, buffer: &Buffer) -> Result<()> {
-    let format = format_of(path)?;
-    check(path, name, buffer)?;
+/// The picture that is in a buffer. Floats from 0 to 1 become 0 to 255.
+pub(crate) fn download(buffer: &Buffer) -> Result<Picture> {
     let pixels = match buffer.dtype() {
         DType::F32 => buffer.read::<f32>()?.into_iter().map(level).collect(),
         _ => buffer.read::<u8>()?,
     };
-    let bytes = encode(format, buffer.shape(), pixels).with_context(|| format!("cannot write {}", path.display()))?;
-    fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+    Ok(Picture { shape: buffer.shape().clone(), pixels })
+}
+
+/// Writes a picture in the format that the file's extension says.
+pub(crate) fn write(path: &Path, picture: Picture) -> Result<()> {
+    let format = format_of(path)?;
+    let bytes = encode(format, &picture.shape, picture.pixels).and_then(|bytes| Ok(fs::write(path, bytes)?));
+    bytes.with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// 0 to 1 as a level of a pixel; NaN is 0.
@@ -91,6 +99,9 @@ fn level(value: f32) -> u8 {
 fn encode(format: ImageFormat, shape: &Shape, pixels: Vec<u8>) -> Result<Vec<u8>> {
     let wrong = || anyhow!("a picture of shape {shape} is too large for a file");
     let size = shape.image().ok_or_else(wrong)?;
+    if format == ImageFormat::Jpeg {
+        return jpeg::encode(&pixels, size.width, size.height, size.channels, JPEG_QUALITY);
+    }
     let (width, height) = (u32::try_from(size.width)?, u32::try_from(size.height)?);
     let image = match size.channels {
         1 => GrayImage::from_raw(width, height, pixels).map(DynamicImage::from),
@@ -99,14 +110,7 @@ fn encode(format: ImageFormat, shape: &Shape, pixels: Vec<u8>) -> Result<Vec<u8>
     };
     let image = image.ok_or_else(wrong)?;
     let mut bytes = Vec::new();
-    match format {
-        ImageFormat::Jpeg => {
-            // JPEG has no transparency.
-            let image = if size.channels == 4 { DynamicImage::from(image.into_rgb8()) } else { image };
-            JpegEncoder::new_with_quality(&mut bytes, JPEG_QUALITY).encode_image(&image)?;
-        }
-        format => image.write_to(&mut Cursor::new(&mut bytes), format)?,
-    }
+    image.write_to(&mut Cursor::new(&mut bytes), format)?;
     Ok(bytes)
 }
 
@@ -173,6 +177,7 @@ mod tests {
     #[test]
     fn photos_are_turned_as_their_camera_says() {
         use image::ImageEncoder;
+        use image::codecs::jpeg::JpegEncoder;
         let shape = Shape::from([5, 7, 3]);
         let mut bytes = Vec::new();
         let mut encoder = JpegEncoder::new(&mut bytes);

@@ -5,12 +5,14 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
-use dala_compute::{Buffer, Device, TensorType};
+use dala_compute::{Buffer, TensorType};
 
-use crate::args::{Given, RunArgs};
+use crate::args::{BatchArgs, Given, RunArgs};
+use crate::batch::{self, Batch};
+use crate::device;
 use crate::output::Outcome;
 use crate::picture;
-use crate::source::{OUTPUT, Source, summary};
+use crate::source::{INPUT, OUTPUT, Source, summary};
 
 pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<Outcome> {
     let mut targets: Vec<(&str, &Path)> = args.output.iter().map(|file| (OUTPUT, file.as_path())).collect();
@@ -20,27 +22,51 @@ pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<Outcome> {
         }
         targets.push((name, file));
     }
-    Work { inputs: &args.inputs, targets: &targets, device: &args.device, explain: false }
-        .run(|| Source::file(&args.file), out)
+    let (pictures, given): (Vec<&Given>, Vec<&Given>) = args.inputs.iter().partition(|given| given.name == INPUT);
+    let pictures: Vec<&Path> = pictures.iter().map(|given| given.file.as_path()).collect();
+    let given: Vec<Given> = given.into_iter().cloned().collect();
+    let device = &args.device;
+    let work =
+        Work { pictures: &pictures, given: &given, targets: &targets, device, explain: false, batch: args.batch };
+    work.run(|| Source::file(&args.file), out)
 }
 
 /// What is done, apart from the pipeline.
 pub(crate) struct Work<'a> {
-    pub(crate) inputs: &'a [Given],
+    /// What the pipeline calls `input`, one after the other.
+    pub(crate) pictures: &'a [&'a Path],
+    /// Other pictures, which stay the same.
+    pub(crate) given: &'a [Given],
     /// Buffers and where they are written.
     pub(crate) targets: &'a [(&'a str, &'a Path)],
     pub(crate) device: &'a str,
     /// Whether the plan is printed.
     pub(crate) explain: bool,
+    pub(crate) batch: BatchArgs,
 }
 
 impl Work<'_> {
-    /// Does it, and says so in one line.
+    /// Does it, and says so.
     pub(crate) fn run(&self, source: impl FnOnce() -> Result<Source>, out: &mut dyn Write) -> Result<Outcome> {
+        let output = self.targets.first().map(|(_, path)| *path);
+        if batch::is_batch(self.pictures, output) { self.many(source()?, out) } else { self.one(source, out) }
+    }
+
+    fn one(&self, source: impl FnOnce() -> Result<Source>, out: &mut dyn Write) -> Result<Outcome> {
         // Whatever can be known to fail fails before work begins.
-        self.targets.iter().try_for_each(|(_, file)| picture::format_of(file).map(drop))?;
-        let source = source()?.with_pictures(self.inputs)?.complete()?;
-        let device = Device::open(self.device)?;
+        for (_, file) in self.targets {
+            picture::format_of(file)?;
+            if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) {
+                bail!("cannot write {}: there is no folder {}, make it first", file.display(), folder.display());
+            }
+        }
+        if self.batch.format.is_some() {
+            bail!("--format is for folders: the extension of a file says its format");
+        }
+        let input = self.pictures.iter().map(|file| Given { name: INPUT.to_owned(), file: file.to_path_buf() });
+        let inputs: Vec<Given> = input.chain(self.given.iter().cloned()).collect();
+        let source = source()?.with_pictures(&inputs)?.complete()?;
+        let device = device::open(self.device)?;
         let names: Vec<&str> = self.targets.iter().map(|(name, _)| *name).collect();
         let ready = source.prepare(&device, &names)?;
         let results = || self.targets.iter().zip(&ready.results);
@@ -51,15 +77,35 @@ impl Work<'_> {
         let start = Instant::now();
         ready.plan.run()?;
         let time = start.elapsed();
-        results().try_for_each(|((name, file), buffer)| picture::write(file, name, buffer))?;
+        results().try_for_each(|((_, file), buffer)| picture::write(file, picture::download(buffer)?))?;
 
-        let from: Vec<String> = self.inputs.iter().map(|given| given.file.display().to_string()).collect();
+        let from: Vec<String> = inputs.iter().map(|given| given.file.display().to_string()).collect();
         let to: Vec<String> = results().map(|((_, file), buffer)| written(file, buffer)).collect();
         let arrow = if from.is_empty() { "" } else { " -> " };
         let milliseconds = time.as_secs_f64() * 1e3;
         let (from, to, done) = (from.join(", "), to.join(", "), summary(&ready.plan));
         writeln!(out, "{from}{arrow}{to}: {done}, {milliseconds:.1} ms")?;
         Ok(Outcome::Success)
+    }
+
+    fn many(&self, source: Source, out: &mut dyn Write) -> Result<Outcome> {
+        let source = source.with_pictures(self.given)?.complete_with(&[INPUT])?;
+        if !source.reads_input() {
+            bail!("the pipeline reads no `{INPUT}`: there is nothing to do for several pictures");
+        }
+        if self.explain {
+            bail!("--explain is for one picture: pictures of several sizes have several plans");
+        }
+        let pictures = batch::expand(self.pictures)?;
+        let folders: Vec<&Path> = self.targets.iter().map(|(_, path)| *path).collect();
+        let jobs = batch::jobs(pictures, &folders, self.batch.format)?;
+        let device = device::open(self.device)?;
+        folders.iter().try_for_each(|folder| batch::prepare_folder(folder))?;
+        let results: Vec<&str> = self.targets.iter().map(|(name, _)| *name).collect();
+        let from = if jobs.len() == 1 { "1 picture".to_owned() } else { format!("{} pictures", jobs.len()) };
+        let to: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+        let batch = Batch { source: &source, device: &device, results: &results, jobs: &jobs };
+        batch.run_and_tell(&from, &to.join(", "), self.batch.progress, out)
     }
 }
 

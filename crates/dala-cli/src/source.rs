@@ -29,6 +29,8 @@ pub(crate) struct Source {
 /// A pipeline on a device.
 pub(crate) struct Ready {
     pub(crate) plan: Plan,
+    /// What it is given.
+    pub(crate) inputs: Vec<(String, Buffer)>,
     /// The buffers that were asked for, in that order.
     pub(crate) results: Vec<Buffer>,
 }
@@ -78,7 +80,7 @@ impl Source {
     }
 
     /// A file may be written for pictures of one size.
-    fn check_declared(&self, name: &str, file: &Path, picture: &Picture) -> Result<()> {
+    pub(crate) fn check_declared(&self, name: &str, file: &Path, picture: &Picture) -> Result<()> {
         let cells = self.text.spec(&[]).cells;
         let Some(cell) = cells.into_iter().find(|cell| cell.name == name) else { return Ok(()) };
         let actual = TensorType::new(DType::U8, picture.shape.clone());
@@ -102,7 +104,12 @@ impl Source {
 
     /// Refuses a pipeline that reads what nobody gave.
     pub(crate) fn complete(self) -> Result<Source> {
-        let given = |name: &str| self.pictures.iter().any(|(own, _)| own == name);
+        self.complete_with(&[])
+    }
+
+    /// The same, where these are given later.
+    pub(crate) fn complete_with(self, later: &[&str]) -> Result<Source> {
+        let given = |name: &str| later.contains(&name) || self.pictures.iter().any(|(own, _)| own == name);
         match self.text.inputs().into_iter().find(|name| !given(name)) {
             None => Ok(self),
             Some(INPUT) => bail!("the pipeline reads `{INPUT}`: give a picture by --input FILE"),
@@ -115,23 +122,37 @@ impl Source {
         self.text.outputs()
     }
 
-    /// The pipeline on a device, compiled. `results` are the buffers whose contents are wanted.
-    pub(crate) fn prepare(&self, device: &Device, results: &[&str]) -> Result<Ready> {
+    /// Whether the pipeline reads a picture that it calls `input`.
+    pub(crate) fn reads_input(&self) -> bool {
+        self.text.inputs().contains(&INPUT)
+    }
+
+    /// The pictures on a device.
+    pub(crate) fn upload(&self, device: &Device) -> Result<Vec<(String, Buffer)>> {
         let upload = |(name, picture): &(String, Picture)| {
             let buffer = Buffer::from_slice(device, &picture.pixels, picture.shape.clone())?;
             Ok((name.clone(), buffer))
         };
-        let buffers: Vec<(String, Buffer)> =
-            self.pictures.iter().map(upload).collect::<Result<_, dala_compute::Error>>()?;
-        let given: Vec<(&str, &Buffer)> = buffers.iter().map(|(name, buffer)| (name.as_str(), buffer)).collect();
+        self.pictures.iter().map(upload).collect()
+    }
+
+    /// The pipeline on a device, compiled. `results` are the buffers whose contents are wanted.
+    pub(crate) fn prepare(&self, device: &Device, results: &[&str]) -> Result<Ready> {
+        self.compile(device, self.upload(device)?, results)
+    }
+
+    /// The same on these buffers.
+    pub(crate) fn compile(&self, device: &Device, inputs: Vec<(String, Buffer)>, results: &[&str]) -> Result<Ready> {
+        let given: Vec<(&str, &Buffer)> = inputs.iter().map(|(name, buffer)| (name.as_str(), buffer)).collect();
         let compiled = device.read_pipeline(&self.text, &given, results).and_then(|(pipeline, results)| {
             let plan = device.compile(&pipeline)?;
-            Ok(Ready { plan, results })
+            Ok((plan, results))
         });
-        compiled.map_err(|error| match &self.file {
-            Some(file) => explained(error).context(file.clone()),
-            None => explained(error),
-        })
+        match (compiled, &self.file) {
+            (Ok((plan, results)), _) => Ok(Ready { plan, inputs, results }),
+            (Err(error), Some(file)) => Err(explained(error).context(file.clone())),
+            (Err(error), None) => Err(explained(error)),
+        }
     }
 }
 

@@ -5,15 +5,16 @@ use std::io::Write;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use dala_compute::{Device, trace};
+use dala_compute::trace;
 
 use crate::args::TraceArgs;
+use crate::device;
 use crate::output::Outcome;
 use crate::source::{Source, summary};
 
 pub(crate) fn run(args: &TraceArgs, out: &mut dyn Write) -> Result<Outcome> {
     let source = Source::from_args(&args.source)?;
-    let device = Device::open(&args.device)?;
+    let device = device::open(&args.device)?;
     let plan = source.prepare(&device, &source.outputs())?.plan;
     device.start_trace();
     let start = Instant::now();

@@ -6,6 +6,7 @@ use anyhow::{Error, Result, bail};
 use dala_compute::{Device, Verification};
 
 use crate::args::VerifyArgs;
+use crate::device;
 use crate::output::Outcome;
 use crate::source::Source;
 
@@ -20,7 +21,7 @@ pub(crate) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome> {
     };
     let (mut right, mut wrong) = (0, Vec::new());
     for name in &names {
-        let device = Device::open(name)?;
+        let device = device::open(name)?;
         let found = source.prepare(&device, &source.outputs()).and_then(|ready| Ok(ready.plan.verify(&[])?));
         let label = format!("{} ({})", device.info().backend, device.info().name);
         match found {

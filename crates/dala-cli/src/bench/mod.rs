@@ -1,7 +1,9 @@
 //! Our times beside those of the bare engine, or of a peer, measured in one run.
 
+mod batch;
 mod model;
 mod peer;
+mod plot;
 
 use std::io::Write;
 use std::process::Command;
@@ -13,6 +15,7 @@ use dala_compute::{Buffer, DType, Device, Operand, Pipeline, Plan, PlanOptions, 
 use serde::Serialize;
 
 use crate::args::{BenchArgs, Suite};
+use crate::device;
 use crate::output::{self, Outcome};
 use model::Details;
 use peer::Peer;
@@ -45,10 +48,15 @@ impl Row {
 }
 
 pub(crate) fn run(args: &BenchArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    if let Some(file) = &args.plot
+        && !file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("svg"))
+    {
+        bail!("cannot write {}: name it .svg", file.display());
+    }
     if let Suite::Frame = args.suite {
         return frame(&args.device, out);
     }
-    let device = Device::open(&args.device)?;
+    let device = device::open(&args.device)?;
     let mut details = None;
     let (suite, rows) = match args.suite {
         Suite::Frame => return Ok(Outcome::Success),
@@ -60,9 +68,13 @@ pub(crate) fn run(args: &BenchArgs, out: &mut dyn Write) -> anyhow::Result<Outco
         Suite::Fusion => ("fusion", fusion(&device)?),
         Suite::Overhead => ("overhead", overhead(&device, args.explain, out)?),
         Suite::Image => ("image", image(&device)?),
+        Suite::Batch => ("batch", batch::measure(&device)?),
         Suite::Startup => ("startup", startup(&device)?),
     };
     let report = Report { suite, device: device.info().backend.name().to_owned(), rows, details };
+    if let Some(file) = &args.plot {
+        std::fs::write(file, plot::svg(&report)).with_context(|| format!("cannot write {}", file.display()))?;
+    }
     if args.json {
         output::json(out, &report)?;
         return Ok(Outcome::Success);
@@ -279,7 +291,7 @@ fn long(device: &Device, stages: usize) -> anyhow::Result<Pipeline> {
 /// The first frame of this process: from opening the device to its result. Prints milliseconds.
 fn frame(device: &str, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let start = Instant::now();
-    let device = Device::open(device)?;
+    let device = device::open(device)?;
     let photo = Buffer::from_slice(&device, &vec![9u8; 480 * 640 * 4], [480, 640, 4])?;
     let gray = Buffer::zeros(&device, DType::U8, [480, 640])?;
     let (soft, sharp) = (Transient::new(), Transient::new());

@@ -1,6 +1,8 @@
 //! Runs the `dala` command as a shell does and compares output and exit code.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, reason = "tests")]
 
+mod batch;
+mod commands;
 mod documents;
 mod eval;
 mod folder;

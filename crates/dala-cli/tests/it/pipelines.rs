@@ -277,7 +277,8 @@ fn files_that_cannot_be_read_or_written_are_named() {
     let filter = |from: &str, to: &str| folder.on_cpu(&["filter", "blur", from, to]).error(2);
     let missing = "No such file or directory (os error 2)\n";
     assert_eq!(filter(&folder.path("no.jpg"), &out), format!("error: cannot read ./no.jpg: {missing}"));
-    assert_eq!(filter(&photo, &folder.path("no/out.png")), format!("error: cannot write ./no/out.png: {missing}"));
+    let folderless = "error: cannot write ./no/out.png: there is no folder ./no, make it first\n";
+    assert_eq!(filter(&photo, &folder.path("no/out.png")), folderless);
     assert_eq!(filter(&photo, &folder.path("out.gif")), "error: cannot write ./out.gif: name it .png, .jpg or .jpeg\n");
     assert_eq!(
         filter(&folder.file("notes.png", "hello"), &out),
@@ -339,14 +340,26 @@ fn options_that_do_not_fit_together_are_refused() {
     );
     assert!(dala(&["graph"]).error(2).contains("<PIPELINE>"));
     assert!(dala(&["graph", &file, "--filter", "blur"]).error(2).contains("cannot be used with"));
-    assert!(dala(&["run", &file, "--input", &photo]).error(2).contains("--output <FILE>"));
+    assert!(dala(&["run", &file, "--input", &photo]).error(2).contains("--output <PATH>"));
     assert!(dala(&["graph", &file, "--size", "4x4x2"]).error(2).contains("such as 480x640x3"));
     assert!(dala(&["trace", &file]).error(2).contains("--output <FILE>"));
 }
 
 #[test]
 fn every_command_shows_an_example() {
-    for command in ["run", "filter", "graph", "verify", "trace", "classify", "model info", "bench"] {
+    for command in [
+        "run",
+        "filter",
+        "graph",
+        "verify",
+        "trace",
+        "classify",
+        "model info",
+        "bench",
+        "self-test",
+        "completions",
+        "man",
+    ] {
         let words: Vec<&str> = command.split(" ").chain(["--help"]).collect();
         let help = dala(&words).success();
         assert!(help.contains(&format!("  dala {command} ")), "{help}");

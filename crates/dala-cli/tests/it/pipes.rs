@@ -11,6 +11,8 @@ fn a_closed_reader_is_no_failure() {
         &["info", "--json"],
         &["eval", "x", "--device", "cpu", "--", "1"],
         &["graph", "--filter", "blur", "--device", "cpu"],
+        &["completions", "bash"],
+        &["man"],
         &["verify", "--filter", "blur", "--size", "4x4x3", "--device", "cpu"],
     ] {
         let (reader, writer) = std::io::pipe().unwrap();

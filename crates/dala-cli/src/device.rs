@@ -1,0 +1,34 @@
+//! Opening the device that was asked for.
+
+use anyhow::{Result, anyhow};
+use dala_compute::{Device, Error};
+
+/// Opens a device. If there is none of that name, says which there are.
+pub(crate) fn open(name: &str) -> Result<Device> {
+    Device::open(name).map_err(|error| match error {
+        Error::UnknownDevice { .. } | Error::DeviceUnavailable { .. } => anyhow!("{error}\n  {}", choice(&available())),
+        other => other.into(),
+    })
+}
+
+fn available() -> Vec<&'static str> {
+    Device::list().iter().map(|info| info.backend.name()).collect()
+}
+
+fn choice(names: &[&str]) -> String {
+    match names {
+        [] => "this build finds no device on this machine: `dala info` shows all of them".to_owned(),
+        names => format!("this machine has {}: `dala info` says more", names.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_to_choose_from_are_named() {
+        assert_eq!(choice(&["gl", "cpu"]), "this machine has gl, cpu: `dala info` says more");
+        assert!(choice(&[]).starts_with("this build finds no device"));
+    }
+}
