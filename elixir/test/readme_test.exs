@@ -3,6 +3,8 @@ defmodule ReadmeTest do
   # such as a photo, is said here.
   use ExUnit.Case
 
+  import ExUnit.CaptureIO, only: [with_io: 1]
+
   alias Dala.Gpu.Compute
   alias Dala.Test.Models
 
@@ -60,7 +62,8 @@ defmodule ReadmeTest do
     # A model's name is taken once, and every page loads it.
     name = ":mobilenet_v2_" <> String.replace(String.downcase(page), ~r/[^a-z]/, "_")
     quoted = block |> String.replace(":mobilenet_v2", name) |> Code.string_to_quoted!(file: page)
-    {_value, binding, env} = Code.eval_quoted_with_env(quoted, binding, env)
+    # What a block prints is of no interest.
+    {{_value, binding, env}, _printed} = with_io(fn -> Code.eval_quoted_with_env(quoted, binding, env) end)
     {binding, env}
   end
 
