@@ -278,11 +278,15 @@ impl Buffer {
         let memory = self.memory()?;
         let core = &self.0.device;
         let read = || if into.is_empty() { Ok(()) } else { core.pool.download(&memory, into) };
-        core.access(&[self.slot()], &[], read).map_err(|error| match error {
-            // Whether that came before or after this was called, it is the same to the caller.
+        core.access(&[self.slot()], &[], read).map_err(|error| self.to_reader(error))
+    }
+
+    /// What those are told who read it: whether a failure came before or after they called is the same to them.
+    pub(crate) fn to_reader(&self, error: Error) -> Error {
+        match error {
             Error::DependencyFailed { cause, .. } => Error::Poisoned { buffer: self.id(), cause },
             other => other,
-        })
+        }
     }
 
     /// Replaces the elements.
@@ -342,6 +346,15 @@ impl Buffer {
     pub(crate) fn check_size(&self, actual: usize) -> Result<(), Error> {
         let expected = self.size_bytes();
         if actual == expected { Ok(()) } else { Err(Error::SizeMismatch { expected, actual }) }
+    }
+
+    /// Whether it belongs to a device.
+    ///
+    /// # Errors
+    ///
+    /// It belongs to another.
+    pub fn check_on(&self, device: &Device) -> Result<(), Error> {
+        self.check_device(device.core())
     }
 
     pub(crate) fn check_device(&self, core: &Arc<Core>) -> Result<(), Error> {

@@ -45,6 +45,8 @@ mod error;
 #[cfg(test)]
 mod faults;
 mod host;
+#[cfg(feature = "graphics")]
+pub mod interop;
 mod job;
 mod json;
 mod operand;
@@ -86,12 +88,19 @@ pub use stream::{FramePolicy, Pushed, Stream, StreamOptions, StreamStats, Times}
 
 pub use verify::{Difference, Verification};
 
-/// The examples of the README are compiled and run.
+/// The Rust of the documents is compiled and run. (A test of `dala-cli` finds documents that are missing here.)
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
-
-/// So are those of the guide to pipelines.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/PIPELINES.md")]
-struct PipelinesGuide;
+mod documents {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/BUFFERS.md")]
+    struct Buffers;
+    #[doc = include_str!("../../../docs/GETTING_STARTED_RUST.md")]
+    struct GettingStarted;
+    #[doc = include_str!("../../../docs/PERFORMANCE.md")]
+    struct Performance;
+    #[doc = include_str!("../../../docs/PIPELINES.md")]
+    struct Pipelines;
+    #[doc = include_str!("../../../docs/SCHEDULING.md")]
+    struct Scheduling;
+}

@@ -8,6 +8,8 @@
 mod compile;
 mod composite;
 mod device;
+#[cfg(test)]
+pub mod example;
 mod kernel;
 pub mod launch;
 pub mod list;

@@ -1,6 +1,7 @@
 //! Runs the `dala` command as a shell does and compares output and exit code.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, reason = "tests")]
 
+mod documents;
 mod eval;
 mod folder;
 mod info;

@@ -14,7 +14,7 @@ fn data(name: &str) -> String {
 }
 
 /// A file that `scripts/get-models` made.
-fn model_file(name: &str) -> String {
+pub(crate) fn model_file(name: &str) -> String {
     let folder = std::env::var_os("DALA_MODELS").map(PathBuf::from).unwrap_or_else(|| {
         let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
         home.join(".cache/dala-compute/models")
@@ -55,6 +55,12 @@ fn onnx(dims: &[u8], nodes: &[[&str; 4]], outputs: &[&str]) -> Vec<u8> {
     graph.extend(field(11, input));
     graph.extend(outputs.iter().flat_map(|output| field(12, field(1, output))));
     [number(1, 8), field(7, graph), field(8, number(2, 13))].concat()
+}
+
+/// A file with operators that are not supported.
+pub(crate) fn loops() -> Vec<u8> {
+    let nodes = [["a", "Loop", "x", "y"], ["b", "Scan", "y", "z"], ["c", "Loop", "z", "w"]];
+    onnx(&[1, 3], &nodes, &["w"])
 }
 
 /// Tells pictures by their mean colour.
@@ -233,8 +239,7 @@ fn files_that_are_no_models_are_refused() {
     );
     let text = folder.file("text.onnx", "This is a text.");
     assert!(info(&text).error(2).starts_with("error: ./text.onnx: this is not an ONNX file: "));
-    let nodes = [["a", "Loop", "x", "y"], ["b", "Scan", "y", "z"], ["c", "Loop", "z", "w"]];
-    let message = info(&folder.file("loops.onnx", onnx(&[1, 3], &nodes, &["w"]))).error(2);
+    let message = info(&folder.file("loops.onnx", loops())).error(2);
     let lines: Vec<&str> = message.lines().collect();
     assert_eq!(lines[0], "error: ./loops.onnx: the model has operators that are not supported:");
     assert!(lines[1].starts_with("  Loop (") && lines[1].ends_with("): `a`, `c`"), "{message}");

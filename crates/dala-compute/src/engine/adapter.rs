@@ -10,7 +10,7 @@ use dala_spec::{DType, DeviceFacts, Support};
 
 use super::error::caught;
 use super::panics::silence_device_threads;
-#[cfg(any(feature = "vulkan", feature = "gl", feature = "metal"))]
+#[cfg(feature = "graphics")]
 use super::staging::Staging;
 
 /// An engine back end: how kernels reach the hardware.
@@ -144,8 +144,10 @@ pub(crate) struct Adapter {
     pub(crate) info: DeviceInfo,
     pub(crate) facts: DeviceFacts,
     pub(super) client: Client,
-    #[cfg(any(feature = "vulkan", feature = "gl", feature = "metal"))]
+    #[cfg(feature = "graphics")]
     pub(super) staging: Option<Mutex<Staging>>,
+    #[cfg(feature = "graphics")]
+    pub(super) graphics: Option<super::Graphics>,
 }
 
 /// The adapter of a back end, opened on first use and kept for the life of the process.
@@ -198,15 +200,17 @@ fn open_native(
         info,
         facts,
         client,
-        #[cfg(any(feature = "vulkan", feature = "gl", feature = "metal"))]
+        #[cfg(feature = "graphics")]
         staging: None,
+        #[cfg(feature = "graphics")]
+        graphics: None,
     })
 }
 
-#[cfg(any(feature = "vulkan", feature = "gl", feature = "metal"))]
+#[cfg(feature = "graphics")]
 fn open_wgpu(backend: Backend, api: cubecl::device::WgpuBackend) -> Result<Adapter, String> {
     use cubecl::device::{WgpuDevice, WgpuDeviceKind};
-    use cubecl::wgpu::{AutoGraphicsApi, RuntimeOptions, try_init_setup, wgpu};
+    use cubecl::wgpu::{AutoGraphicsApi, RuntimeOptions, WgpuSetup, try_init_setup, wgpu};
 
     let device = WgpuDevice::new(WgpuDeviceKind::DefaultDevice).on(api);
     let options = RuntimeOptions::try_default().map_err(|error| error.to_string())?;
@@ -226,8 +230,10 @@ fn open_wgpu(backend: Backend, api: cubecl::device::WgpuBackend) -> Result<Adapt
     let client = cubecl::Device::Wgpu(device).client();
     let (mut info, facts) = describe(backend, kind, Some(driver).filter(|driver| !driver.is_empty()), &client);
     info.name = adapter.name;
-    let staging = Some(Mutex::new(Staging::new(setup.device, setup.queue)));
-    Ok(Adapter { info, facts, client, staging })
+    let staging = Some(Mutex::new(Staging::new(setup.device.clone(), setup.queue.clone())));
+    let WgpuSetup { instance, adapter, device, queue, .. } = setup;
+    let graphics = Some(super::Graphics { instance, adapter, device, queue });
+    Ok(Adapter { info, facts, client, staging, graphics })
 }
 
 fn describe(backend: Backend, kind: DeviceKind, driver: Option<String>, client: &Client) -> (DeviceInfo, DeviceFacts) {

@@ -21,7 +21,7 @@ use super::waiting::Started;
 use super::{Adapter, Engine, EngineError, Kept, Launch, Memory, Recording, Synchronisation};
 
 /// Copies of at least this many bytes go through staging buffers of ours.
-#[cfg(any(feature = "vulkan", feature = "gl", feature = "metal"))]
+#[cfg(feature = "graphics")]
 const STAGED: usize = 256 * 1024;
 /// How long a device may take for what was queued: passes are short, so one that takes longer hangs.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -237,18 +237,19 @@ impl CubeEngine {
     }
 
     /// The place of a handle in its wgpu buffer.
-    #[cfg(any(feature = "vulkan", feature = "gl", feature = "metal"))]
+    #[cfg(feature = "graphics")]
     fn with_place<T>(
         &self,
         handle: &Handle,
-        use_place: impl FnOnce(super::staging::Place) -> Result<T, EngineError>,
+        use_place: impl FnOnce(super::Place<'_>) -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
         use cubecl::wgpu::{AutoCompiler, WgpuServer};
         // What was launched before must be on the queue before our copy.
         guarded(|| self.client.flush())?;
         let managed = guarded(|| self.client.get_resource::<WgpuServer<AutoCompiler>>(handle.clone()))?;
         let resource = managed.resource();
-        caught(|| use_place(super::staging::Place { buffer: &resource.buffer, offset: resource.offset }))?
+        let place = super::Place { buffer: &resource.buffer, offset: resource.offset, bytes: resource.size };
+        caught(|| use_place(place))?
     }
 }
 
@@ -283,7 +284,7 @@ impl Engine for CubeEngine {
 
     fn upload(&self, memory: &Memory, data: &[u8]) -> Result<(), EngineError> {
         let handle = handle(memory)?;
-        #[cfg(any(feature = "vulkan", feature = "gl", feature = "metal"))]
+        #[cfg(feature = "graphics")]
         if let (Some(staging), STAGED..) = (&self.adapter.staging, data.len())
             // The engine would not see that our copy heals what a failed launch left behind.
             && guarded(|| self.client.check([handle])).is_ok()
@@ -309,7 +310,7 @@ impl Engine for CubeEngine {
 
     fn download(&self, memory: &Memory, into: &mut [u8]) -> Result<(), EngineError> {
         let handle = handle(memory)?;
-        #[cfg(any(feature = "vulkan", feature = "gl", feature = "metal"))]
+        #[cfg(feature = "graphics")]
         if let (Some(staging), STAGED..) = (&self.adapter.staging, into.len()) {
             guarded(|| self.client.check([handle]))?;
             return self.with_place(handle, |place| lock(staging).download(&place, into));
@@ -438,6 +439,25 @@ impl Engine for CubeEngine {
         self.adapter.info.backend != super::Backend::Cpu
     }
 
+    #[cfg(feature = "graphics")]
+    fn graphics(&self) -> Option<&super::Graphics> {
+        self.adapter.graphics.as_ref()
+    }
+
+    #[cfg(feature = "graphics")]
+    fn place(&self, memory: &Memory, act: &mut dyn FnMut(super::Place<'_>)) -> Result<(), EngineError> {
+        if self.adapter.graphics.is_none() {
+            return Err(EngineError::internal("no graphics device"));
+        }
+        let handle = handle(memory)?;
+        // What a failed launch left behind is no data.
+        guarded(|| self.client.check([handle]))?;
+        self.with_place(handle, |place| {
+            act(place);
+            Ok(())
+        })
+    }
+
     fn reserved_bytes(&self) -> Result<u64, EngineError> {
         caught(|| self.client.memory_report(MemoryScope::CurrentStream).usage().bytes_reserved)
     }
@@ -445,7 +465,7 @@ impl Engine for CubeEngine {
     fn trim(&self) -> Result<(), EngineError> {
         let empty = lock(&self.heap).remove_empty();
         drop(empty);
-        #[cfg(any(feature = "vulkan", feature = "gl", feature = "metal"))]
+        #[cfg(feature = "graphics")]
         if let Some(staging) = &self.adapter.staging {
             caught(|| lock(staging).trim())?;
         }

@@ -13,8 +13,10 @@ mod error;
 #[cfg(test)]
 pub(crate) mod fake;
 mod heap;
+#[cfg(feature = "graphics")]
+mod interop;
 mod panics;
-#[cfg(any(feature = "vulkan", feature = "gl", feature = "metal"))]
+#[cfg(feature = "graphics")]
 mod staging;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -34,6 +36,8 @@ pub use cache::{keep_kernels_in, kernel_folder};
 pub(crate) use cube::CubeEngine;
 pub use error::EngineError;
 pub(crate) use error::caught;
+#[cfg(feature = "graphics")]
+pub use interop::{Graphics, Place};
 
 /// A piece of device memory. Dropping the last clone gives it back.
 #[derive(Clone)]
@@ -107,6 +111,16 @@ pub(crate) trait Engine: Send + Sync {
     fn synchronise(&self, outputs: Vec<Memory>) -> Box<dyn Synchronisation>;
     /// Whether the device works while the host goes on: then launching returns before the work is done.
     fn overlaps(&self) -> bool;
+    /// The graphics device that kernels run on, if it is one.
+    #[cfg(feature = "graphics")]
+    fn graphics(&self) -> Option<&Graphics> {
+        None
+    }
+    /// Says where memory is on the graphics device. What was launched before is on the queue then.
+    #[cfg(feature = "graphics")]
+    fn place(&self, _memory: &Memory, _act: &mut dyn FnMut(Place<'_>)) -> Result<(), EngineError> {
+        Err(EngineError::internal("no graphics device"))
+    }
     /// Bytes that the engine holds on the device, used or not.
     fn reserved_bytes(&self) -> Result<u64, EngineError>;
     /// Gives unused memory back to the system.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use cubecl::wgpu::wgpu;
 use wgpu::{BufferUsages, MapMode, PollType};
 
-use super::EngineError;
+use super::{EngineError, Place};
 
 /// The largest staging buffer; more data goes in pieces. Small pieces cost more than they save: software drivers copy in
 /// the caller's thread, and every piece is waited for.
@@ -22,12 +22,6 @@ pub(super) struct Staging {
     queue: wgpu::Queue,
     up: Option<Piece>,
     down: Option<Piece>,
-}
-
-/// A place in a device buffer.
-pub(super) struct Place<'a> {
-    pub(super) buffer: &'a wgpu::Buffer,
-    pub(super) offset: u64,
 }
 
 impl Staging {

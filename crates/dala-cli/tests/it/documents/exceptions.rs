@@ -1,0 +1,130 @@
+//! Commands of the documents that the tests do not run, each with its reason.
+
+use std::path::Path;
+
+use super::markdown::without_comment;
+
+/// A command that is not run here.
+pub(crate) struct Exception {
+    /// As the documents have it, without a comment.
+    pub(crate) command: &'static str,
+    pub(crate) why: &'static str,
+    /// Part of a line of `.ci/run` that runs it, or the same on a smaller scale.
+    pub(crate) ci: Option<&'static str>,
+}
+
+const fn ci(command: &'static str, line: &'static str) -> Exception {
+    Exception { command, why: "CI runs it", ci: Some(line) }
+}
+
+const fn never(command: &'static str, why: &'static str) -> Exception {
+    Exception { command, why, ci: None }
+}
+
+const PACKAGES: &str = "needs Python packages that CI does not install";
+const BY_HAND: &str = "takes long, and is for people";
+
+pub(crate) const NOT_RUN: &[Exception] = &[
+    ci("scripts/setup-debian.sh", "scripts/setup-debian.sh"),
+    // CI builds the same command without installing it: alone it would build the engine once more.
+    ci("cargo install --locked --debug --path crates/dala-cli", BUILD),
+    // Benchmarks.
+    ci("dala bench fusion --device cpu", "bench \"$suite\" --device \"$device\""),
+    ci("dala bench overhead --device cpu", "for suite in fusion overhead startup"),
+    ci("cargo run -p dala-cli -- bench overhead --device cpu", "for suite in fusion overhead startup"),
+    ci("dala bench startup --device cpu", "for suite in fusion overhead startup"),
+    never("dala bench image --device cpu", PACKAGES),
+    never("dala bench model --device cpu", PACKAGES),
+    never("pip install -r benches/peers/requirements.txt", PACKAGES),
+    ci("cargo build -p dala-compute --example peers", BUILD),
+    never("python benches/peers/run.py cpu", PACKAGES),
+    ci("cargo run -p dala-compute --example figures", "examples/figures\" commands cpu vulkan"),
+    // Examples. What they print is compared there; `check_names` wants the text beside each.
+    ci("cargo run -p dala-compute --example hello -- cpu", EXAMPLES),
+    ci("cargo run -p dala-compute --example custom_expression -- cpu", EXAMPLES),
+    ci("cargo run -p dala-compute --example image_pipeline -- cpu", EXAMPLES),
+    ci("cargo run -p dala-compute --example async_commands -- cpu", EXAMPLES),
+    ci("cargo run -p dala-compute --example streams -- cpu", EXAMPLES),
+    ci("cargo run -p dala-model --example inference -- cpu", EXAMPLES),
+    ci("scripts/run-examples cpu", EXAMPLES),
+    // Tests.
+    ci("cargo test -p dala-cli documents", TESTS),
+    ci("cargo test -p dala-spec", TESTS),
+    ci("cargo test -p dala-schedule", TESTS),
+    ci(
+        "cargo test -p dala-schedule --features shuttle queue",
+        "cargo test --locked -p dala-schedule --features shuttle queue",
+    ),
+    ci("cargo test -p dala-kernels --test plans", TESTS),
+    ci("cargo test -p dala-compute", TESTS),
+    ci("DALA_TEST_DEVICES=cpu cargo test -p dala-compute", TESTS),
+    ci("cargo test -p dala-compute --test it golden", TESTS),
+    ci("DALA_GOLDEN=blur cargo test -p dala-compute --test it golden -- --nocapture", TESTS),
+    ci("DALA_PROPERTY_CASES=2000 cargo test -p dala-compute --test it random -- --nocapture", TESTS),
+    ci("DALA_PIPELINE_CASES=2000 cargo test -p dala-compute --test it pipelines -- --nocapture", TESTS),
+    never("scripts/mutation-check", BY_HAND),
+    // The guide to kernels: its kernel is compiled and checked by `dala-kernels`.
+    never("pip install -r crates/dala-compute/tests/golden/requirements.txt", PACKAGES),
+    never("cd crates/dala-compute/tests/golden && python make_golden.py", PACKAGES),
+    never("DALA_UPDATE=1 cargo test -p dala-compute --test it table", "writes into the project"),
+    ci("cargo test -p dala-kernels && cargo test -p dala-compute", TESTS),
+    never("scripts/make-pictures", "writes into the project; the tests here run it in another folder"),
+    // Elixir.
+    ci("DALA_DEVICE=cpu mix test", ELIXIR),
+    ci("DALA_HEALTH_SECONDS=5 mix test test/health_test.exs", ELIXIR),
+    ci("DALA_HOSTILE_CALLS=1000000 mix test test/hostile_test.exs", ELIXIR),
+    ci("DALA_DEVICE=cpu MIX_ENV=test mix run bench/figures.exs", "MIX_ENV=test mix run bench/figures.exs"),
+    ci("../scripts/test-static-nif", "scripts/test-static-nif"),
+    never("../scripts/test-with-nx DIR", "needs a copy of Nx"),
+];
+
+const EXAMPLES: &str = "scripts/run-examples \"$device\"";
+const TESTS: &str = "cargo test --locked --workspace -- --nocapture";
+const BUILD: &str = "cargo build --locked --workspace --bins --examples";
+const ELIXIR: &str = "elixir_tests cpu";
+
+pub(crate) fn find(command: &str) -> Option<&'static Exception> {
+    NOT_RUN.iter().find(|exception| exception.command == without_comment(command))
+}
+
+/// How many there are for each reason.
+pub(crate) fn reasons() -> String {
+    let mut reasons: Vec<&str> = NOT_RUN.iter().map(|exception| exception.why).collect();
+    reasons.sort_unstable();
+    let count = |why: &str| NOT_RUN.iter().filter(|exception| exception.why == why).count();
+    reasons.dedup();
+    reasons.iter().map(|why| format!("{} ({why})", count(why))).collect::<Vec<_>>().join(", ")
+}
+
+/// What a command names is there: scripts, crates, examples, tests.
+pub(crate) fn check_names(project: &Path, command: &str) {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let exists = |path: String| assert!(project.join(&path).exists(), "`{command}`: there is no {path}");
+    let mut package = "";
+    for pair in words.windows(2) {
+        match pair {
+            ["-p", name] => {
+                exists(format!("crates/{name}/Cargo.toml"));
+                package = *name;
+            }
+            ["--example", name] => {
+                let folder = format!("crates/{package}/examples/{name}");
+                exists(if project.join(&folder).is_dir() { folder } else { format!("{folder}.rs") });
+                if command.ends_with("-- cpu") {
+                    exists(format!("crates/{package}/examples/{name}.txt"));
+                }
+            }
+            ["--test", name] => {
+                let folder = format!("crates/{package}/tests/{name}");
+                exists(if project.join(&folder).is_dir() { folder } else { format!("{folder}.rs") });
+            }
+            _ => {}
+        }
+    }
+    for word in words {
+        let path = word.trim_start_matches("../");
+        if ["scripts/", "benches/", ".ci/", "crates/"].iter().any(|folder| path.starts_with(folder)) {
+            exists(path.to_owned());
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Pictures in the host's memory, for devices that draw nothing: there the upload is the presenting.
+
+use dala_compute::Buffer;
+
+use crate::SurfaceError;
+use crate::picture::{Layout, Picture};
+
+pub(crate) struct HostCanvas {
+    shown: Picture,
+    next: Option<Vec<u8>>,
+}
+
+impl HostCanvas {
+    pub(crate) fn new(width: u32, height: u32) -> HostCanvas {
+        HostCanvas { shown: Picture::black(width, height), next: None }
+    }
+
+    pub(crate) fn set_buffer(&mut self, buffer: &Buffer, layout: Layout) -> Result<(), SurfaceError> {
+        self.next = Some(layout.rgba(&buffer.read_bytes()?));
+        Ok(())
+    }
+
+    pub(crate) fn set_pixels(&mut self, rgba: &[u8]) {
+        self.next = Some(rgba.to_vec());
+    }
+
+    pub(crate) fn advance(&mut self) {
+        if let Some(next) = self.next.take() {
+            self.shown.rgba = next;
+        }
+    }
+
+    pub(crate) fn shown(&self) -> &Picture {
+        &self.shown
+    }
+}
