@@ -52,14 +52,14 @@ defmodule Dala.Gpu.Compute.MixProject do
     [
       licenses: ["MIT", "Apache-2.0"],
       links: %{},
-      files: ~w(lib build native mix.exs README.md CHOICES.md .formatter.exs)
+      files: ~w(lib build native notebooks examples mix.exs README.md CHOICES.md .formatter.exs)
     ]
   end
 
   defp docs do
     [
       main: "readme",
-      extras: ["README.md", "CHOICES.md"],
+      extras: ["README.md", "CHOICES.md" | Path.wildcard("notebooks/*.livemd")],
       groups_for_docs: [
         Buffers: &(&1[:type] == :buffer),
         Kernels: &(&1[:type] == :kernel),

@@ -6,7 +6,7 @@ defmodule Mix.Tasks.Compile.DalaCargo do
   #   DALA_GPU_BUILD=1     build, and fail if that is impossible
   #   DALA_GPU_BUILD=0     never build: use the library that is installed
   #   DALA_GPU_PROFILE     cargo's profile; by default dev, and release where MIX_ENV is prod
-  #   DALA_GPU_FEATURES    back ends, as cargo features: "vulkan,gl,cpu" unless told otherwise
+  #   DALA_GPU_FEATURES    back ends and more, as cargo features: "vulkan,gl,cpu,window" unless told otherwise
   use Mix.Task.Compiler
 
   @crate "dala_nif"

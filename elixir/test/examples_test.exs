@@ -4,7 +4,7 @@ defmodule ExamplesTest do
   import ExUnit.CaptureIO
 
   @folder Path.expand("../examples", __DIR__)
-  @examples ~w(01_hello 02_image_pipeline 03_async_commands 04_streams 05_custom_expression 06_inference)
+  @examples ~w(01_hello 02_image_pipeline 03_async_commands 04_streams 05_custom_expression 06_inference 07_surface)
 
   # The lines after `# Output:`, which are the last ones.
   defp expected(path) do

@@ -9,7 +9,7 @@ defmodule Dala.Gpu.Compute.HostileTest do
   import Bitwise
 
   alias Dala.Gpu.Compute
-  alias Dala.Gpu.Compute.{Buffer, Error, Kernel, Pipeline, Server, Stream, Transient}
+  alias Dala.Gpu.Compute.{Buffer, Error, Kernel, Picture, Pipeline, Server, Stream, Transient}
   alias Dala.ML
   alias Dala.Test.Models
 
@@ -23,7 +23,7 @@ defmodule Dala.Gpu.Compute.HostileTest do
   # What may be learned after the first fifth: kernels that are built, and the ends of 65,536 commands.
   @growth_mb 96
 
-  @modules [Compute, Buffer, Kernel, Pipeline, Stream, Dala.Media, ML, ExCubecl]
+  @modules [Compute, Buffer, Kernel, Picture, Pipeline, Stream, Dala.Gpu, Dala.Media, ML, ExCubecl]
 
   # Function, kinds of its arguments, and what it may return.
   @functions [
@@ -45,6 +45,8 @@ defmodule Dala.Gpu.Compute.HostileTest do
     {Compute, :run_kernel, [:kernel, :inputs, :buffer, :params], :done},
     {Compute, :run_kernel_async, [:kernel, :inputs, :buffer], :done},
     {Compute, :run_kernel_async, [:kernel, :inputs, :buffer, :params], :done},
+    {Compute, :run_to_surface, [:kernel, :inputs, :buffer, :surface], :done},
+    {Compute, :run_to_surface, [:kernel, :inputs, :buffer, :surface, :params], :done},
     {Compute, :add, [:buffer, :buffer, :buffer], :done},
     {Compute, :multiply, [:buffer, :buffer, :buffer], :done},
     {Compute, :scale, [:buffer, :number, :buffer], :done},
@@ -99,6 +101,17 @@ defmodule Dala.Gpu.Compute.HostileTest do
     {Stream, :push, [:stream, :data], :pushed},
     {Stream, :stats, [:stream], :map},
     {Stream, :stop, [:spare_stream], :ok},
+    {Picture, :to_png, [:picture], :binary},
+    {Dala.Gpu, :create_surface, [:side, :side], {:tuple, :surface}},
+    {Dala.Gpu, :create_surface, [:side, :side, :surface_options], {:tuple, :surface}},
+    {Dala.Gpu, :set_pixels, [:surface, :pixels], :done},
+    {Dala.Gpu, :present, [:surface], :done},
+    {Dala.Gpu, :resize, [:surface, :side, :side], :done},
+    {Dala.Gpu, :snapshot, [:surface], {:tuple, :binary}},
+    {Dala.Gpu, :surface_info, [:surface], {:tuple, :map}},
+    {Dala.Gpu, :close_surface, [:surface], :ok},
+    {Dala.Media, :decode, [:file], {:tuple, :buffer}},
+    {Dala.Media, :decode, [:file, :decode_options], {:tuple, :buffer}},
     {Dala.Media, :frame_stream, [:frames, :media_options], :frames},
     {ML, :predict, [:model, :picture], {:tuple, :predictions}},
     {ML, :predict, [:model, :picture, :predict_options], {:tuple, :predictions}},
@@ -307,6 +320,7 @@ defmodule Dala.Gpu.Compute.HostileTest do
       returns?(:dtype, buffer.dtype, []) and is_integer(buffer.size)
   end
 
+  defp returns?(:surface, result, _), do: is_pid(result)
   defp returns?(:reference, result, _), do: is_reference(result)
   defp returns?(:binary, result, _), do: is_binary(result)
   defp returns?(:string, result, _), do: is_binary(result) and String.valid?(result)
@@ -409,7 +423,14 @@ defmodule Dala.Gpu.Compute.HostileTest do
       transients: transients
     }
     |> Map.merge(%{dead: dead, ids: [id, id + 1, id + 2, id + 3], port: hd(Port.list())})
+    |> Map.put(:surfaces, for({width, height} <- [{2, 2}, {3, 1}], do: surface(width, height)))
+    |> Map.put(:png, Picture.to_png(Compute.buffer_zeros({2, 3, 3}, :u8)))
     |> then(&Map.put(&1, :streams, for(_ <- 1..2, do: argument(:spare_stream, &1))))
+  end
+
+  defp surface(width, height) do
+    {:ok, surface} = Dala.Gpu.create_surface(width, height)
+    surface
   end
 
   defp argument(:buffer, pool) do
@@ -524,6 +545,16 @@ defmodule Dala.Gpu.Compute.HostileTest do
   end
 
   defp argument(:picture, pool), do: pick([Compute.buffer_zeros({5, 6, 3}, :u8), argument(:buffer, pool)])
+
+  # Some are closed after a while.
+  defp argument(:surface, pool), do: if(chance(5), do: pool.dead, else: pick(pool.surfaces))
+  defp argument(:side, _), do: pick([1, 2, 2, 3, 64, 0, -1, 1 <<< 40])
+  defp argument(:surface_options, pool), do: spoil_options([], pool)
+  defp argument(:pixels, _), do: pick([<<0::128>>, <<1::96>>, List.duplicate(7, 16), [1], ""])
+  defp argument(:file, pool), do: pick([pool.png, replace_byte(pool.png), binary_part(pool.png, 0, 40), "x"])
+
+  defp argument(:decode_options, pool),
+    do: some_of(max_pixels: pick([0, 5, 6, 1 <<< 63])) |> spoil_options(pool)
 
   defp argument(:predict_options, pool) do
     some_of([

@@ -12,8 +12,8 @@ defmodule Dala.ML do
   A model that is loaded is a kernel, and needs none of this: `Dala.Gpu.Compute.load_model/2` loads it, and it runs by its name
   in commands and pipelines. `predict/3` is the way from a picture to words.
 
-  `scripts/get-models` in the repository fetches MobileNetV2. Pictures are buffers of pixels: files are for other packages to
-  decode, as are camera frames that are not RGB.
+  `scripts/get-models` in the repository fetches MobileNetV2. Pictures are buffers of pixels: `Dala.Media.decode/2`
+  reads PNG and JPEG files; camera frames that are not RGB are for other packages to decode.
   """
 
   alias Dala.Gpu.Compute

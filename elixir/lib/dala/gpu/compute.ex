@@ -49,6 +49,7 @@ defmodule Dala.Gpu.Compute do
     Transient
   }
 
+  alias Dala.Gpu.Surface
   alias Dala.ML.Model
 
   @max_id 0xFFFFFFFFFFFFFFFF
@@ -260,6 +261,34 @@ defmodule Dala.Gpu.Compute do
   @spec run_kernel_async(atom() | String.t(), [Buffer.t()], Buffer.t(), map() | keyword()) ::
           :ok | {:error, Error.t()}
   def run_kernel_async(kernel, inputs, output, params \\ %{}), do: run_kernel(kernel, inputs, output, params)
+
+  @doc """
+  Runs a kernel, and makes its output the next picture of a surface, on the device: nothing is read back.
+  `Dala.Gpu.present/1` shows it.
+
+  The output is a picture of the surface's size: `{height, width}`, or `{height, width, channels}` with 1, 3 or 4 channels, of
+  type `:u8`, or `:f32` from 0 to 1. It is written as by `run_kernel/4`. If the kernel or the surface fails, the surface keeps
+  the picture that it has.
+
+      iex> {:ok, surface} = Dala.Gpu.create_surface(64, 48)
+      iex> output = Dala.Gpu.Compute.buffer_zeros({48, 64, 4}, :u8)
+      iex> Dala.Gpu.Compute.run_to_surface(:generate_gradient, [], output, surface)
+      :ok
+      iex> Dala.Gpu.present(surface)
+      :ok
+      iex> Dala.Gpu.close_surface(surface)
+      :ok
+  """
+  @doc type: :kernel
+  @spec run_to_surface(atom() | String.t(), [Buffer.t()], Buffer.t(), pid(), map() | keyword()) ::
+          :ok | {:error, Error.t()}
+  def run_to_surface(kernel, inputs, output, surface, params \\ %{}) do
+    ref = Buffer.ref(output)
+
+    with :ok <- Surface.open(surface),
+         :ok <- run_kernel(kernel, inputs, output, params),
+         do: Surface.call(surface, {:set_buffer, ref})
+  end
 
   @doc """
   `output = a + b`, element by element.

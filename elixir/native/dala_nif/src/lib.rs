@@ -10,6 +10,7 @@ mod owners;
 mod pictures;
 mod pipelines;
 mod streams;
+mod surfaces;
 mod terms;
 mod traces;
 
@@ -30,6 +31,7 @@ use owners::{Owner, later, own};
 use pictures::Picture;
 use pipelines::{Found, Pipeline};
 use streams::FrameStream;
+use surfaces::SurfaceResource;
 use terms::{Bad, Failure, answer, atoms, done};
 use traces::Tracing;
 
@@ -58,6 +60,9 @@ impl Resource for Pipeline {}
 impl Resource for Tracing {}
 
 #[rustler::resource_impl]
+impl Resource for SurfaceResource {}
+
+#[rustler::resource_impl]
 impl Resource for FrameStream {
     /// Whoever gets the frames is gone.
     fn down<'a>(&'a self, _env: Env<'a>, _pid: LocalPid, _monitor: Monitor) {
@@ -74,6 +79,7 @@ impl Resource for Owner {
 
 type Dev = ResourceArc<DeviceResource>;
 type Buf = ResourceArc<BufferResource>;
+type Surf = ResourceArc<SurfaceResource>;
 
 /// Closing a device waits for what is in flight: not on a scheduler.
 impl Drop for DeviceResource {
@@ -693,6 +699,53 @@ fn stream_stats<'a>(env: Env<'a>, stream: ResourceArc<FrameStream>) -> Option<Te
 fn stream_stop(stream: ResourceArc<FrameStream>, mute: bool) -> Atom {
     measured("stream_stop", || stream.stop(mute));
     atoms::ok()
+}
+
+// Surfaces. Each call belongs to the surface's own process, copies pixels or waits for the device, and has time for that.
+
+/// A window if there is a title; otherwise nobody sees it.
+#[rustler::nif(schedule = "DirtyIo")]
+fn surface<'a>(env: Env<'a>, device: Dev, width: u32, height: u32, title: Option<String>) -> Term<'a> {
+    match surfaces::open(&device.0, width, height, title.as_deref()) {
+        Ok(surface) => (atoms::ok(), ResourceArc::new(SurfaceResource(surface))).encode(env),
+        Err(error) => surfaces::failed(env, &error),
+    }
+}
+
+#[rustler::nif(schedule = "DirtyIo")]
+fn surface_set_pixels<'a>(env: Env<'a>, surface: Surf, pixels: Binary<'a>) -> Term<'a> {
+    surfaces::done(env, surface.0.set_pixels(pixels.as_slice()))
+}
+
+#[rustler::nif(schedule = "DirtyIo")]
+fn surface_set_buffer<'a>(env: Env<'a>, surface: Surf, buffer: Buf) -> Term<'a> {
+    surfaces::done(env, surface.0.set_buffer(&buffer.0))
+}
+
+#[rustler::nif(schedule = "DirtyIo")]
+fn surface_present<'a>(env: Env<'a>, surface: Surf) -> Term<'a> {
+    surfaces::done(env, surface.0.present())
+}
+
+#[rustler::nif(schedule = "DirtyIo")]
+fn surface_resize<'a>(env: Env<'a>, surface: Surf, width: u32, height: u32) -> Term<'a> {
+    surfaces::done(env, surface.0.resize(width, height))
+}
+
+/// `{:ok, png}`.
+#[rustler::nif(schedule = "DirtyIo")]
+fn surface_snapshot<'a>(env: Env<'a>, surface: Surf) -> Term<'a> {
+    match surface.0.snapshot().and_then(|picture| picture.to_png()) {
+        Ok(file) => (atoms::ok(), answers::binary(env, file)).encode(env),
+        Err(error) => surfaces::failed(env, &error),
+    }
+}
+
+/// `{width, height, presented, on_device}`.
+#[rustler::nif(schedule = "DirtyIo")]
+fn surface_info(surface: Surf) -> (u32, u32, u64, bool) {
+    let (width, height) = surface.0.size();
+    (width, height, surface.0.presented(), surface.0.on_device())
 }
 
 // The library itself.

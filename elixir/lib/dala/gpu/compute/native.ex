@@ -108,6 +108,14 @@ defmodule Dala.Gpu.Compute.Native do
   def stream_stats(_stream), do: nif()
   def stream_stop(_stream, _mute), do: nif()
 
+  def surface(_device, _width, _height, _title), do: nif()
+  def surface_set_pixels(_surface, _pixels), do: nif()
+  def surface_set_buffer(_surface, _buffer), do: nif()
+  def surface_present(_surface), do: nif()
+  def surface_resize(_surface, _width, _height), do: nif()
+  def surface_snapshot(_surface), do: nif()
+  def surface_info(_surface), do: nif()
+
   def nop, do: nif()
   def version, do: nif()
   def measure(_on), do: nif()
