@@ -247,3 +247,8 @@ impl fmt::Debug for Surface {
         write!(f, "Surface {width} x {height} on {:?}", self.0.device)
     }
 }
+
+/// The examples of the guide are compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/SURFACES.md")]
+struct Guide;
