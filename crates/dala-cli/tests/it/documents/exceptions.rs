@@ -28,6 +28,7 @@ pub(crate) const NOT_RUN: &[Exception] = &[
     ci("scripts/setup-debian.sh", "scripts/setup-debian.sh"),
     // CI builds the same command without installing it: alone it would build the engine once more.
     ci("cargo install --locked --debug --path crates/dala-cli", BUILD),
+    ci("dala self-test --device cpu", "debug/dala\" self-test"),
     // Benchmarks.
     ci("dala bench fusion --device cpu", "bench \"$suite\" --device \"$device\""),
     ci("dala bench overhead --device cpu", "for suite in fusion overhead startup"),
