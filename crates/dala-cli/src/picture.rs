@@ -93,7 +93,7 @@ pub(crate) fn write(path: &Path, picture: Picture) -> Result<()> {
 
 /// 0 to 1 as a level of a pixel; NaN is 0.
 fn level(value: f32) -> u8 {
-    (value.clamp(0.0, 1.0) * 255.0).round() as u8
+    (value.clamp(0.0, 1.0) * 255.0).round_ties_even() as u8
 }
 
 fn encode(format: ImageFormat, shape: &Shape, pixels: Vec<u8>) -> Result<Vec<u8>> {
