@@ -35,6 +35,7 @@ pub(crate) const NOT_RUN: &[Exception] = &[
     ci("cargo run -p dala-cli -- bench overhead --device cpu", "for suite in fusion overhead startup"),
     ci("dala bench startup --device cpu", "for suite in fusion overhead startup"),
     never("dala bench image --device cpu", PACKAGES),
+    never("dala bench batch --device cpu", PACKAGES),
     never("dala bench model --device cpu", PACKAGES),
     never("pip install -r benches/peers/requirements.txt", PACKAGES),
     ci("cargo build -p dala-compute --example peers", BUILD),
