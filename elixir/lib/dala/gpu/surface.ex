@@ -31,9 +31,10 @@ defmodule Dala.Gpu.Surface do
   def open(pid) when is_pid(pid) and node(pid) != node(), do: :ok
 
   def open(pid) when is_pid(pid) do
-    case Registry.lookup(@registry, pid) do
+    # The registry forgets those that ended a moment later.
+    case Process.alive?(pid) and Registry.lookup(@registry, pid) do
       [{^pid, _}] -> :ok
-      [] -> {:error, closed(pid)}
+      _ -> {:error, closed(pid)}
     end
   rescue
     # The application is not running, and neither is any surface.
