@@ -74,13 +74,7 @@ impl GraphicsCanvas {
 
     pub(crate) fn set_pixels(&mut self, rgba: &[u8]) -> Result<(), SurfaceError> {
         let (width, height) = (self.next.width(), self.next.height());
-        let pixels = match &self.pixels {
-            Some(pixels) => pixels.clone(),
-            None => {
-                let shape = [height as usize, width as usize, 4];
-                self.pixels.insert(Buffer::reserve(&self.device, DType::U8, shape)?).clone()
-            }
-        };
+        let pixels = kept(&mut self.pixels, &self.device, height, width * 4)?;
         pixels.write_bytes(rgba)?;
         self.set_buffer(&pixels, Layout { width, height, channels: 4, floats: false })
     }
@@ -130,13 +124,7 @@ impl GraphicsCanvas {
     pub(crate) fn shown(&mut self) -> Result<Picture, SurfaceError> {
         let (width, height) = (self.shown.width(), self.shown.height());
         let stride = (width * 4).next_multiple_of(wgpu::COPY_BYTES_PER_ROW_ALIGNMENT);
-        let readback = match &self.readback {
-            Some(readback) => readback.clone(),
-            None => {
-                let shape = [height as usize, stride as usize];
-                self.readback.insert(Buffer::reserve(&self.device, DType::U8, shape)?).clone()
-            }
-        };
+        let readback = kept(&mut self.readback, &self.device, height, stride)?;
         let Graphics { device, queue, .. } = &self.graphics;
         readback.use_in_graphics(Access::Write, |place| {
             guarded(device, || {
@@ -155,6 +143,14 @@ impl GraphicsCanvas {
         let rows = bytes.chunks_exact(stride as usize);
         let rgba = rows.flat_map(|row| &row[..width as usize * 4]).copied().collect();
         Ok(Picture { width, height, rgba })
+    }
+}
+
+/// Rows of bytes, made when they are first needed.
+fn kept(buffer: &mut Option<Buffer>, device: &Device, rows: u32, bytes: u32) -> Result<Buffer, SurfaceError> {
+    match buffer {
+        Some(buffer) => Ok(buffer.clone()),
+        None => Ok(buffer.insert(Buffer::reserve(device, DType::U8, [rows as usize, bytes as usize])?).clone()),
     }
 }
 

@@ -2,8 +2,9 @@
 
 use dala_compute::Buffer;
 
-use crate::SurfaceError;
+use crate::canvas::check_sides;
 use crate::picture::{Layout, Picture};
+use crate::{Surface, SurfaceError};
 
 pub(crate) struct HostCanvas {
     shown: Picture,
@@ -11,8 +12,9 @@ pub(crate) struct HostCanvas {
 }
 
 impl HostCanvas {
-    pub(crate) fn new(width: u32, height: u32) -> HostCanvas {
-        HostCanvas { shown: Picture::black(width, height), next: None }
+    pub(crate) fn new(width: u32, height: u32) -> Result<HostCanvas, SurfaceError> {
+        check_sides(width, height, Surface::MAX_HOST_SIDE)?;
+        Ok(HostCanvas { shown: Picture::black(width, height), next: None })
     }
 
     pub(crate) fn set_buffer(&mut self, buffer: &Buffer, layout: Layout) -> Result<(), SurfaceError> {

@@ -6,8 +6,8 @@ pub(crate) mod host;
 
 use dala_compute::{Buffer, Device};
 
+use crate::SurfaceError;
 use crate::picture::{Layout, Picture};
-use crate::{Surface, SurfaceError};
 
 /// Two pictures: the one that is shown, and the next one.
 pub(crate) enum Canvas {
@@ -23,9 +23,8 @@ impl Canvas {
         if let Some(shared) = device.graphics() {
             return Ok(Canvas::Graphics(Box::new(graphics::GraphicsCanvas::new(device, shared, width, height)?)));
         }
-        check_sides(width, height, Surface::MAX_HOST_SIDE)?;
         let _ = device;
-        Ok(Canvas::Host(host::HostCanvas::new(width, height)))
+        Ok(Canvas::Host(host::HostCanvas::new(width, height)?))
     }
 
     /// Black again, in another size.
@@ -34,8 +33,7 @@ impl Canvas {
             #[cfg(feature = "graphics")]
             Canvas::Graphics(canvas) => canvas.resize(width, height),
             Canvas::Host(canvas) => {
-                check_sides(width, height, Surface::MAX_HOST_SIDE)?;
-                *canvas = host::HostCanvas::new(width, height);
+                *canvas = host::HostCanvas::new(width, height)?;
                 Ok(())
             }
         }
