@@ -10,7 +10,7 @@ use dala_spec::{DType, DeviceFacts, Params, Support};
 
 use crate::account::{Account, MemoryStats, system_memory};
 use crate::buffer::{Directory, Slot};
-use crate::engine::{Adapter, CubeEngine, Engine, EngineError, open_adapter};
+use crate::engine::{Engine, EngineError, open_adapter, open_engine};
 use crate::job::{Job, Prepared};
 use crate::plan::Plans;
 use crate::pool::{Allocation, Pool};
@@ -31,6 +31,9 @@ pub struct DeviceOptions {
     pub memory_budget: Option<u64>,
     /// Commands that may wait in each lane; by default 4096.
     pub queue_capacity: Option<usize>,
+    /// Threads of the CPU device, the calling one among them; by default what the environment variable `DALA_THREADS` says, or
+    /// as many as there are cores. Other devices have none of ours.
+    pub threads: Option<usize>,
 }
 
 impl DeviceOptions {
@@ -42,6 +45,12 @@ impl DeviceOptions {
     /// The most bytes that buffers may use.
     pub fn memory_budget(mut self, bytes: u64) -> DeviceOptions {
         self.memory_budget = Some(bytes);
+        self
+    }
+
+    /// Threads of the CPU device, the calling one among them.
+    pub fn threads(mut self, threads: usize) -> DeviceOptions {
+        self.threads = Some(threads);
         self
     }
 
@@ -128,12 +137,8 @@ impl Device {
         };
         let adapter = open_adapter(backend)
             .map_err(|reason| Error::DeviceUnavailable { name: backend.name().to_owned(), reason })?;
-        Ok(Device::on(adapter, options))
-    }
-
-    fn on(adapter: Arc<Adapter>, options: DeviceOptions) -> Device {
-        let info = adapter.info.clone();
-        Device::with_engine(info, Arc::new(CubeEngine::new(adapter)), options)
+        let (info, engine) = (adapter.info.clone(), open_engine(adapter, &options)?);
+        Ok(Device::with_engine(info, engine, options))
     }
 
     pub(crate) fn with_engine(info: DeviceInfo, engine: Arc<dyn Engine>, options: DeviceOptions) -> Device {

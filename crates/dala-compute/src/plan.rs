@@ -15,6 +15,7 @@ use dala_spec::{
 use lru::LruCache;
 use rustc_hash::FxBuildHasher;
 
+use crate::engine::Notes;
 use crate::pool::{Allocation, Pool};
 use crate::{EngineError, Error};
 
@@ -28,6 +29,8 @@ pub(crate) struct PlannedStep {
     pub(crate) reads: Vec<Place>,
     pub(crate) writes: Vec<Place>,
     pub(crate) geometry: Geometry,
+    /// What the engine keeps of its launches.
+    pub(crate) kept: Arc<Notes>,
 }
 
 /// A call, ready to launch with any buffers and params of its types.
@@ -123,6 +126,7 @@ impl CallPlan {
             task: Arc::new(step.task),
             reads: step.reads,
             writes: step.writes,
+            kept: Arc::default(),
         };
         let bytes = |ty: &TensorType| ty.shape.len().saturating_mul(ty.dtype.size());
         let ceiling =

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use dala_kernels::Kernel;
@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use crate::buffer::Slot;
 use crate::device::Core;
-use crate::engine::{EngineError, Kept, Launch, Memory, Recording};
+use crate::engine::{EngineError, Kept, Launch, Memory, Notes, Recording};
 use crate::job::{Job, Prepared};
 use crate::plan::{Constants, Cost, ceiling};
 use crate::pool::{Allocation, Pool};
@@ -92,9 +92,16 @@ impl Binding {
 
 pub(crate) struct Bound {
     launches: Vec<Launch>,
-    /// What was recorded of segments, and how often each was launched.
-    recordings: Mutex<Vec<(Segment, Recorded)>>,
+    cuts: Mutex<Vec<Cut>>,
     _scratch: Vec<Allocation>,
+}
+
+/// What is known of a segment.
+struct Cut {
+    segment: Segment,
+    /// The memory that it writes.
+    outputs: Arc<[Memory]>,
+    recorded: Recorded,
 }
 
 enum Recorded {
@@ -425,12 +432,12 @@ impl Inner {
             let outputs = planned.writes.iter().map(of).collect::<Result<SmallVec<[Memory; 2]>, EngineError>>()?;
             let aliases = outputs.iter().map(|output| reads.iter().position(|read| read.is(output))).collect();
             let (task, geometry, params) = (step.task.clone(), step.geometry, planned.params.clone());
-            let kept = Kept::Repeated(OnceLock::new());
+            let kept = Kept::OfLaunch(Notes::default());
             Ok(Launch { task, geometry, reads, outputs, aliases, params, kept })
         };
         let launches =
             self.compiled.steps.iter().zip(&blueprint.steps).map(launch).collect::<Result<_, EngineError>>()?;
-        let bound = Arc::new(Bound { launches, recordings: Mutex::default(), _scratch: scratch });
+        let bound = Arc::new(Bound { launches, cuts: Mutex::default(), _scratch: scratch });
         *self.binding.get() = Some(bound.clone());
         // A buffer that was freed meanwhile found nothing to let go of.
         if self.buffers.iter().any(|buffer| buffer.memory().is_err()) {
@@ -444,22 +451,24 @@ impl Inner {
 const BEFORE_RECORDING: u32 = 2;
 
 impl Bound {
-    /// The launches of a segment, and what they write.
+    /// The launches of a segment.
     pub(crate) fn launches(&self, segment: &Segment) -> &[Launch] {
         &self.launches[segment.clone()]
     }
 
-    /// The recording of a segment, if the device records and it was launched often enough; made now if it is time.
-    pub(crate) fn recording(&self, pool: &Pool, segment: &Segment) -> Option<Arc<dyn Recording>> {
-        let mut recordings = self.recordings.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = recordings.iter().position(|(own, _)| own == segment).unwrap_or_else(|| {
+    /// The memory that a segment writes, each once; and its recording, if the device records and it was launched often
+    /// enough: made now if it is time.
+    pub(crate) fn cut(&self, pool: &Pool, segment: &Segment) -> (Arc<[Memory]>, Option<Arc<dyn Recording>>) {
+        let mut cuts = self.cuts.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = cuts.iter().position(|cut| cut.segment == *segment).unwrap_or_else(|| {
             // Other cuts are of the past.
-            recordings.retain(|(own, _)| own.end <= segment.start || segment.end <= own.start);
-            recordings.push((segment.clone(), Recorded::Times(0)));
-            recordings.len() - 1
+            cuts.retain(|cut| cut.segment.end <= segment.start || segment.end <= cut.segment.start);
+            let outputs = self.outputs(segment).into();
+            cuts.push(Cut { segment: segment.clone(), outputs, recorded: Recorded::Times(0) });
+            cuts.len() - 1
         });
-        let own = &mut recordings[place].1;
-        match own {
+        let Cut { outputs, recorded, .. } = &mut cuts[place];
+        let recording = match recorded {
             Recorded::Yes(recording) => Some(recording.clone()),
             Recorded::No => None,
             Recorded::Times(times) if *times < BEFORE_RECORDING => {
@@ -470,20 +479,20 @@ impl Bound {
                 // What cannot be recorded is launched as before.
                 match pool.engine.record(&self.launches[segment.clone()]) {
                     Ok(Some(recording)) => {
-                        *own = Recorded::Yes(recording.clone());
+                        *recorded = Recorded::Yes(recording.clone());
                         Some(recording)
                     }
                     _ => {
-                        *own = Recorded::No;
+                        *recorded = Recorded::No;
                         None
                     }
                 }
             }
-        }
+        };
+        (outputs.clone(), recording)
     }
 
-    /// The memory that a segment writes, each once.
-    pub(crate) fn outputs(&self, segment: &Segment) -> Vec<Memory> {
+    fn outputs(&self, segment: &Segment) -> Vec<Memory> {
         let mut outputs: Vec<Memory> = Vec::new();
         for launch in &self.launches[segment.clone()] {
             for output in &launch.outputs {

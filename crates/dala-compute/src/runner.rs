@@ -253,14 +253,13 @@ impl Batch {
         let bound = run.plan.bound(&pool, &run.memory, || self.settle())?;
         // What was collected so far comes first.
         self.launch();
-        let results = match bound.recording(&pool, segment) {
+        let (outputs, recording) = bound.cut(&pool, segment);
+        let results = match recording {
             Some(recording) => vec![pool.engine.replay(&*recording)],
             None => pool.engine.launch(bound.launches(segment)),
         };
-        for output in bound.outputs(segment) {
-            self.outputs.push(output);
-            self.writers.push(at);
-        }
+        self.writers.extend(outputs.iter().map(|_| at));
+        self.outputs.extend(outputs.iter().cloned());
         self.bound.push(bound);
         results.into_iter().collect()
     }
@@ -296,7 +295,7 @@ impl Batch {
                 outputs,
                 aliases,
                 params: params.get(index).cloned().unwrap_or_default(),
-                kept: Kept::Nothing,
+                kept: Kept::OfStep(step.kept.clone()),
             });
             self.owners.push(at);
         }

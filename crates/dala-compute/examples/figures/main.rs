@@ -1,6 +1,6 @@
 //! Measures this library beside the bare engine and beside memcpy, as ratios in one run.
 //!
-//! `cargo run -p dala-compute --example figures [data] [commands] [cpu] [vulkan] [gl]`
+//! `cargo run -p dala-compute --example figures [data] [commands] [launches] [cpu] [vulkan] [gl]`
 //!
 //! Samples of both sides alternate, because machines are noisy; each line shows the medians and their ratio, and the
 //! ratio of the best ones. The bare engine against itself shows how much of a ratio is noise.
@@ -8,6 +8,7 @@
 
 mod bare;
 mod commands;
+mod launches;
 
 use std::time::Instant;
 
@@ -50,10 +51,11 @@ fn main() {
     };
     for name in chosen(&["cpu", "vulkan", "gl"]) {
         println!("{name}: {}", Device::open(name).unwrap().info().name);
-        for part in chosen(&["data", "commands"]) {
+        for part in chosen(&["data", "commands", "launches"]) {
             match part {
                 "data" => data(name),
-                _ => commands::measure(name),
+                "commands" => commands::measure(name),
+                _ => launches::measure(name),
             }
         }
     }

@@ -8,6 +8,7 @@ use cubecl::client::Client;
 use cubecl::ir::{ElemType, FloatKind, IntKind, UIntKind};
 use dala_spec::{DType, DeviceFacts, Support};
 
+use super::HeldThread;
 use super::error::caught;
 use super::panics::silence_device_threads;
 #[cfg(feature = "graphics")]
@@ -144,6 +145,8 @@ pub(crate) struct Adapter {
     pub(crate) info: DeviceInfo,
     pub(crate) facts: DeviceFacts,
     pub(super) client: Client,
+    /// The thread of a device that only this library uses.
+    pub(super) thread: Option<Arc<HeldThread>>,
     #[cfg(feature = "graphics")]
     pub(super) staging: Option<Mutex<Staging>>,
     #[cfg(feature = "graphics")]
@@ -182,13 +185,31 @@ fn open(backend: Backend) -> Result<Adapter, String> {
         #[cfg(feature = "rocm")]
         Backend::Rocm => open_native(backend, cubecl::Device::rocm(0), DeviceKind::Discrete),
         #[cfg(feature = "cpu")]
-        Backend::Cpu => open_native(backend, cubecl::Device::cpu(), DeviceKind::Cpu),
+        Backend::Cpu => open_cpu(),
         #[allow(unreachable_patterns, reason = "every back end may be built in")]
         other => Err(format!("this build has no {other} back end")),
     }
 }
 
-#[cfg(any(feature = "cuda", feature = "rocm", feature = "cpu"))]
+#[cfg(feature = "cpu")]
+fn open_cpu() -> Result<Adapter, String> {
+    let client = super::cpu::client();
+    let thread = HeldThread::take(&client).map_err(|error| error.to_string())?;
+    let (info, mut facts) = describe(Backend::Cpu, DeviceKind::Cpu, None, &client);
+    facts.units_per_cube = super::cpu::threads() as u32;
+    Ok(Adapter {
+        info,
+        facts,
+        client,
+        thread: Some(Arc::new(thread)),
+        #[cfg(feature = "graphics")]
+        staging: None,
+        #[cfg(feature = "graphics")]
+        graphics: None,
+    })
+}
+
+#[cfg(any(feature = "cuda", feature = "rocm"))]
 fn open_native(
     backend: Backend,
     device: Result<cubecl::Device, cubecl::device::DeviceUnavailable>,
@@ -200,6 +221,7 @@ fn open_native(
         info,
         facts,
         client,
+        thread: None,
         #[cfg(feature = "graphics")]
         staging: None,
         #[cfg(feature = "graphics")]
@@ -233,7 +255,7 @@ fn open_wgpu(backend: Backend, api: cubecl::device::WgpuBackend) -> Result<Adapt
     let staging = Some(Mutex::new(Staging::new(setup.device.clone(), setup.queue.clone())));
     let WgpuSetup { instance, adapter, device, queue, .. } = setup;
     let graphics = Some(super::Graphics { instance, adapter, device, queue });
-    Ok(Adapter { info, facts, client, staging, graphics })
+    Ok(Adapter { info, facts, client, thread: None, staging, graphics })
 }
 
 fn describe(backend: Backend, kind: DeviceKind, driver: Option<String>, client: &Client) -> (DeviceInfo, DeviceFacts) {

@@ -122,7 +122,13 @@ impl Bare {
         let backend = backend.ok_or_else(|| Error::UnknownDevice { name: name.to_owned() })?;
         let adapter =
             open_adapter(backend).map_err(|reason| Error::DeviceUnavailable { name: name.to_owned(), reason })?;
-        let client = adapter.client.clone();
+        let client = match backend {
+            // The engine's own server, not ours.
+            #[cfg(feature = "cpu")]
+            Backend::Cpu => caught(|| cubecl::Device::cpu().map(|device| device.client()))?
+                .map_err(|error| Error::DeviceUnavailable { name: name.to_owned(), reason: error.to_string() })?,
+            _ => adapter.client.clone(),
+        };
         let bytes: Vec<u8> = bytemuck::cast_slice(&vec![0.5f32; len]).to_vec();
         let buffer = || client.create_from_slice(&bytes);
         let buffers = caught(|| [buffer(), buffer()])?;

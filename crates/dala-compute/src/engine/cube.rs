@@ -2,13 +2,13 @@
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cubecl::MemoryScope;
 use cubecl::bytes::Bytes;
 use cubecl::client::{Client, Graph};
-use cubecl::dry_run::{DryRun, RealRun};
+use cubecl::execution::{ProcessMode, ProcessModeOverride, StatisticsCollector, StreamMode, StreamModeOverride};
 use cubecl::server::{Handle, ProfileError, ServerError};
 use cubecl_environment::stream::StreamId;
 use dala_kernels::launch as kernels;
@@ -33,7 +33,12 @@ pub(crate) struct CubeEngine {
     heap: Arc<Mutex<Heap<Handle>>>,
     compiled: kernels::CompileCount,
     launches: AtomicU64,
+    /// Its launches are executed, also while another device only builds kernels.
+    _executes: StreamModeOverride,
 }
+
+/// What the engine counts while kernels are only built, which nobody asks for.
+static BUILT: LazyLock<StatisticsCollector> = LazyLock::new(StatisticsCollector::new);
 
 type Answer = Result<(), ServerError>;
 
@@ -165,6 +170,7 @@ impl CubeEngine {
         unsafe { client.set_stream(StreamId { value }) };
         CubeEngine {
             adapter,
+            _executes: StreamModeOverride::new(StreamMode::Execute, &client),
             client,
             heap: Arc::default(),
             compiled: kernels::CompileCount::default(),
@@ -187,16 +193,13 @@ impl CubeEngine {
     }
 
     fn launch_one(&self, launch: &Launch) -> Result<(), EngineError> {
-        // Kernels that another device only builds are none of this one's business.
-        let _real = RealRun::new();
         self.launches.fetch_add(1, Ordering::Relaxed);
         self.queue_one(launch)
     }
 
     fn queue_one(&self, launch: &Launch) -> Result<(), EngineError> {
-        if let Kept::Repeated(kept) = &launch.kept
-            && let Some(Some(kept)) = kept.get()
-            && let Some(prepared) = kept.downcast_ref::<kernels::Prepared>()
+        if let Kept::OfLaunch(notes) = &launch.kept
+            && let Some(Some(prepared)) = notes.get::<Option<kernels::Prepared>>()
         {
             // It was checked when it was prepared.
             return caught(|| prepared.launch(&self.client));
@@ -225,11 +228,9 @@ impl CubeEngine {
             params: &launch.params,
         };
         let refused = |refused: kernels::LaunchRefused| EngineError::internal(refused.0);
-        if let Kept::Repeated(kept) = &launch.kept {
-            let repeated = caught(|| kernels::prepare(&self.client, &self.compiled, &prepared))?.map_err(refused)?;
-            let found = kept
-                .get_or_init(|| repeated.map(|prepared| Box::new(prepared) as Box<dyn std::any::Any + Send + Sync>));
-            if let Some(prepared) = found.as_ref().and_then(|kept| kept.downcast_ref::<kernels::Prepared>()) {
+        if let Kept::OfLaunch(notes) = &launch.kept {
+            notes.put(caught(|| kernels::prepare(&self.client, &self.compiled, &prepared))?.map_err(refused)?);
+            if let Some(Some(prepared)) = notes.get::<Option<kernels::Prepared>>() {
                 return caught(|| prepared.launch(&self.client));
             }
         }
@@ -259,27 +260,17 @@ impl Engine for CubeEngine {
     }
 
     fn allocate(&self, bytes: u64) -> Result<Memory, EngineError> {
-        if bytes > heap::LARGEST_SLOT {
-            let capacity = bytes.next_multiple_of(heap::STEP);
-            let handle = self.allocate_whole(capacity)?;
-            return Ok(Memory { capacity, inner: Arc::new(Piece { handle, slot: None }) });
-        }
-        let size = heap::slot_size(bytes);
-        let found = lock(&self.heap).take(size);
-        let (slot, chunk) = match found {
-            Some(found) => found,
-            None => {
-                // Not under the lock: this may wait for the device, and whoever gives memory back must not.
-                let chunk = self.allocate_whole(heap::chunk_size(size))?;
-                let mut heap = lock(&self.heap);
-                heap.add(size, chunk);
-                heap.take(size).ok_or_else(|| EngineError::internal("a new chunk has no free slot"))?
+        let room = heap::allocate(&self.heap, bytes, |bytes| self.allocate_whole(bytes))?;
+        let capacity = room.capacity;
+        let piece = match room.slot {
+            Some(slot) => {
+                let rest = room.chunk.size() - room.offset - capacity;
+                let handle = room.chunk.offset_start(room.offset).offset_end(rest);
+                Piece { handle, slot: Some((slot, self.heap.clone())) }
             }
+            None => Piece { handle: room.chunk, slot: None },
         };
-        let rest = chunk.size() - slot.offset - size;
-        let handle = chunk.offset_start(slot.offset).offset_end(rest);
-        let piece = Piece { handle, slot: Some((slot, self.heap.clone())) };
-        Ok(Memory { capacity: size, inner: Arc::new(piece) })
+        Ok(Memory { capacity, inner: Arc::new(piece) })
     }
 
     fn upload(&self, memory: &Memory, data: &[u8]) -> Result<(), EngineError> {
@@ -290,15 +281,6 @@ impl Engine for CubeEngine {
             && guarded(|| self.client.check([handle])).is_ok()
         {
             return self.with_place(handle, |place| lock(staging).upload(&place, data));
-        }
-        #[cfg(feature = "cpu")]
-        if self.adapter.info.backend == super::Backend::Cpu
-            // Copied in place, once nothing is running and if nothing failed there.
-            && wait(|| self.client.sync_buffers([handle])).is_ok()
-        {
-            use cubecl::cpu::compute::server::CpuServer;
-            let mut managed = guarded(|| self.client.get_resource::<CpuServer>(handle.clone()))?;
-            return caught(|| managed.resource_mut().write()[..data.len()].copy_from_slice(data));
         }
         // Written to the end: what a failed launch left behind is healed only where something is written.
         let mut whole = Vec::with_capacity(memory.capacity as usize);
@@ -318,7 +300,6 @@ impl Engine for CubeEngine {
         let unused = memory.capacity - into.len() as u64;
         let read = || self.client.read_async(vec![handle.clone().offset_end(unused)]);
         let bytes = wait(|| Box::pin(read()))?.remove(0);
-        // Copied, because on the CPU runtime these bytes are the live memory itself.
         caught(|| into.copy_from_slice(&bytes[..into.len()]))
     }
 
@@ -335,9 +316,6 @@ impl Engine for CubeEngine {
     }
 
     fn record(&self, launches: &[Launch]) -> Result<Option<Arc<dyn Recording>>, EngineError> {
-        if self.adapter.info.backend == super::Backend::Cpu {
-            return Ok(None);
-        }
         let client = &self.client;
         // On the device's own thread as a whole, so that nobody else's launch or allocation gets in between.
         let taken = guarded(|| {
@@ -405,7 +383,8 @@ impl Engine for CubeEngine {
             let not_measured = |error| EngineError::internal(format!("not measured: {error}"));
             let window = self.client.profile_start().map_err(not_measured)?;
             let launched = {
-                let _dry = DryRun::new();
+                let _building = ProcessModeOverride::new(ProcessMode::CompileAndAutotune, &BUILT);
+                let _discarded = StreamModeOverride::new(StreamMode::Discard, &self.client);
                 self.queue_one(launch)
             };
             match self.client.profile_end(window) {
@@ -435,8 +414,7 @@ impl Engine for CubeEngine {
     }
 
     fn overlaps(&self) -> bool {
-        // The CPU runtime executes what is launched before it takes more.
-        self.adapter.info.backend != super::Backend::Cpu
+        true
     }
 
     #[cfg(feature = "graphics")]

@@ -134,7 +134,7 @@ pub(crate) fn caught<T>(call: impl FnOnce() -> T) -> Result<T, EngineError> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|payload| EngineError::internal(panic_message(&*payload)))
 }
 
-fn panic_message(payload: &(dyn Any + Send)) -> String {
+pub(super) fn panic_message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<String>().map(String::as_str).or(payload.downcast_ref::<&str>().copied());
     format!("the engine panicked: {}", text.unwrap_or("no message"))
 }

@@ -4,6 +4,9 @@
 //! hundred thousand. Here a chunk of device memory is cut into slots of one size, and each size keeps a list of free slots.
 
 use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::EngineError;
 
 /// Sizes are multiples of this.
 pub(super) const STEP: u64 = dala_kernels::launch::CAPACITY_STEP as u64;
@@ -30,6 +33,45 @@ pub(super) fn chunk_size(slot: u64) -> u64 {
 pub(super) struct Slot {
     pub(super) chunk: u64,
     pub(super) offset: u64,
+}
+
+/// A piece of memory: a whole chunk of its own, or a slot of a shared one.
+pub(super) struct Room<C> {
+    pub(super) chunk: C,
+    pub(super) slot: Option<Slot>,
+    pub(super) offset: u64,
+    /// Usable bytes: the size asked for, rounded up.
+    pub(super) capacity: u64,
+}
+
+/// Room for `bytes` bytes; `chunk` takes memory from the engine.
+pub(super) fn allocate<C: Clone>(
+    heap: &Mutex<Heap<C>>,
+    bytes: u64,
+    chunk: impl Fn(u64) -> Result<C, EngineError>,
+) -> Result<Room<C>, EngineError> {
+    if bytes > LARGEST_SLOT {
+        let capacity = bytes.next_multiple_of(STEP);
+        return Ok(Room { chunk: chunk(capacity)?, slot: None, offset: 0, capacity });
+    }
+    let size = slot_size(bytes);
+    let found = lock(heap).take(size);
+    let (slot, chunk) = match found {
+        Some(found) => found,
+        None => {
+            // Not under the lock: this may wait for the device, and whoever gives memory back must not.
+            let chunk = chunk(chunk_size(size))?;
+            let mut heap = lock(heap);
+            heap.add(size, chunk);
+            heap.take(size).ok_or_else(|| EngineError::internal("a new chunk has no free slot"))?
+        }
+    };
+    Ok(Room { chunk, slot: Some(slot), offset: slot.offset, capacity: size })
+}
+
+/// Nothing is left half-done by a panic under this lock.
+pub(super) fn lock<C>(heap: &Mutex<Heap<C>>) -> MutexGuard<'_, Heap<C>> {
+    heap.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Chunk<C> {

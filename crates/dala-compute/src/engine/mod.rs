@@ -8,11 +8,15 @@
 mod adapter;
 pub mod bare;
 mod cache;
+#[cfg(feature = "cpu")]
+mod cpu;
 mod cube;
 mod error;
 #[cfg(test)]
 pub(crate) mod fake;
 mod heap;
+#[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "only the CPU device is nobody else's"))]
+mod held;
 #[cfg(feature = "graphics")]
 mod interop;
 mod panics;
@@ -30,14 +34,25 @@ use dala_kernels::launch::Geometry;
 use dala_spec::{DeviceFacts, Scalar, Task};
 use smallvec::SmallVec;
 
+use crate::DeviceOptions;
+
 pub(crate) use adapter::{Adapter, open_adapter};
 pub use adapter::{Backend, DeviceInfo, DeviceKind, Limits};
 pub use cache::{keep_kernels_in, kernel_folder};
-pub(crate) use cube::CubeEngine;
 pub use error::EngineError;
 pub(crate) use error::caught;
+use held::HeldThread;
 #[cfg(feature = "graphics")]
 pub use interop::{Graphics, Place};
+
+/// What drives an adapter for one device.
+pub(crate) fn open_engine(adapter: Arc<Adapter>, options: &DeviceOptions) -> Result<Arc<dyn Engine>, EngineError> {
+    Ok(match adapter.info.backend {
+        #[cfg(feature = "cpu")]
+        Backend::Cpu => Arc::new(cpu::CpuEngine::new(adapter, options.threads)?),
+        _ => Arc::new(cube::CubeEngine::new(adapter)),
+    })
+}
 
 /// A piece of device memory. Dropping the last clone gives it back.
 #[derive(Clone)]
@@ -64,16 +79,41 @@ pub(crate) struct Launch {
     /// For each output, the read whose memory it shares, if any.
     pub(crate) aliases: SmallVec<[Option<usize>; 2]>,
     pub(crate) params: Vec<Scalar>,
-    /// What the engine keeps of a launch that is repeated.
     pub(crate) kept: Kept,
 }
 
-/// What the engine keeps of a launch.
+/// What an engine keeps, so that the next launch is quicker.
 pub(crate) enum Kept {
-    /// It is made once.
-    Nothing,
-    /// It is repeated, so that what is the same each time is worth keeping.
-    Repeated(OnceLock<Option<Box<dyn Any + Send + Sync>>>),
+    /// Of the launches of one step, over any memory.
+    OfStep(Arc<Notes>),
+    /// Of one launch that is repeated as it is.
+    OfLaunch(Notes),
+}
+
+/// Notes of an engine's, about which others know nothing.
+#[derive(Default)]
+pub(crate) struct Notes(OnceLock<Box<dyn Any + Send + Sync>>);
+
+impl Notes {
+    fn get<T: 'static>(&self) -> Option<&T> {
+        self.0.get().and_then(|notes| notes.downcast_ref())
+    }
+
+    /// Notes something, if nothing was noted yet.
+    fn put<T: Send + Sync + 'static>(&self, note: T) {
+        self.0.get_or_init(|| Box::new(note));
+    }
+
+    #[cfg(feature = "cpu")]
+    fn get_or_put<T: Default + Send + Sync + 'static>(&self) -> Option<&T> {
+        self.0.get_or_init(|| Box::<T>::default()).downcast_ref()
+    }
+}
+
+impl std::fmt::Debug for Notes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.get().is_some() { "notes" } else { "no notes" })
+    }
 }
 
 /// What was queued up to a moment.

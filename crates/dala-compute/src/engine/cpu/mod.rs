@@ -1,0 +1,463 @@
+//! The CPU as a device: the engine's compiler and memory, and threads of our own.
+//!
+//! The engine's threads wait by yielding, so that the device nearly stands still beside any other load, and a launch costs
+//! it 9 µs. Here a launch is described to the engine once, on its thread ([`server`]); what comes of it is code, pointers
+//! and numbers ([`ready`]), which the thread that asks runs in a loop, large launches together with threads that sleep in
+//! between ([`workers`]). What was launched is done when the call returns, and what failed is known then.
+
+mod ready;
+mod server;
+mod workers;
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use cubecl::MemoryScope;
+use cubecl::client::Client;
+use cubecl::device::DeviceId;
+use cubecl::server::{Handle, ServerError};
+use cubecl_environment::stream::StreamId;
+use cubecl_server::storage::{BytesResource, ManagedResource};
+use dala_kernels::launch as kernels;
+use dala_spec::{DeviceFacts, Scalar};
+use smallvec::SmallVec;
+
+use super::error::guarded;
+use super::heap::{self, Heap, Slot};
+use super::{Adapter, Engine, EngineError, HeldThread, Kept, Launch, Memory, Recording, Synchronisation};
+use ready::{Length, Pass, Ready};
+use server::{Taken, TakingServer, taken};
+
+/// Not the number of the engine's own CPU device, so that its thread is ours alone.
+const DEVICE: DeviceId = DeviceId { type_id: 0, index_id: 0xda1a };
+
+/// The client of the CPU device.
+pub(super) fn client() -> Client {
+    Client::load::<TakingServer>(DEVICE)
+}
+
+/// As many threads as `DALA_THREADS` says, or as there are cores for this process.
+pub(super) fn threads() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let wanted = std::env::var("DALA_THREADS").ok().and_then(|threads| threads.trim().parse().ok());
+    wanted.filter(|threads| *threads > 0).unwrap_or(cores).min(MOST_THREADS)
+}
+
+/// More than any machine has.
+pub(super) const MOST_THREADS: usize = 1024;
+
+/// Drives the CPU, on a stream and with memory of its own.
+pub(crate) struct CpuEngine {
+    adapter: Arc<Adapter>,
+    facts: DeviceFacts,
+    thread: Arc<HeldThread>,
+    client: Client,
+    heap: Arc<Mutex<Heap<Arc<Chunk>>>>,
+    /// How many pieces of memory hold a failure.
+    failed: Arc<AtomicUsize>,
+    compiled: kernels::CompileCount,
+    launches: AtomicU64,
+}
+
+/// Memory of the engine's, held in its place.
+struct Chunk {
+    handle: Handle,
+    resource: ManagedResource<BytesResource>,
+}
+
+// SAFETY: the resource is only asked where it is.
+unsafe impl Sync for Chunk {}
+
+/// A whole chunk or a slot of one.
+struct Piece {
+    handle: Handle,
+    at: *mut u8,
+    /// Why it was not written.
+    failure: Mutex<Option<EngineError>>,
+    failed: Arc<AtomicUsize>,
+    _chunk: Arc<Chunk>,
+    slot: Option<(Slot, Arc<Mutex<Heap<Arc<Chunk>>>>)>,
+}
+
+// SAFETY: the pointer is to memory that the chunk keeps in place, and whose use the callers of the engine order.
+unsafe impl Send for Piece {}
+// SAFETY: as above.
+unsafe impl Sync for Piece {}
+
+impl Piece {
+    fn fail(&self, error: Option<EngineError>) {
+        let mut failure = lock(&self.failure);
+        match (failure.is_some(), error.is_some()) {
+            (false, true) => drop(self.failed.fetch_add(1, Ordering::Relaxed)),
+            (true, false) => drop(self.failed.fetch_sub(1, Ordering::Relaxed)),
+            _ => {}
+        }
+        *failure = error;
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        self.fail(None);
+        if let Some((slot, heap)) = &self.slot {
+            lock(heap).give_back(*slot);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing is left half-done by a panic under these locks.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn piece(memory: &Memory) -> Result<&Piece, EngineError> {
+    memory.inner.downcast_ref::<Piece>().ok_or_else(|| EngineError::internal("memory of another engine"))
+}
+
+/// What is kept of the launches of one step: they differ in where their memory is, and at times in more.
+#[derive(Default)]
+struct Forms(Mutex<Vec<Form>>);
+
+/// How many forms of a step are kept: more would be looked through in vain where every launch has other values.
+const FORMS: usize = 8;
+
+/// Launches of a step that differ in nothing but where their memory is.
+struct Form {
+    /// For each read and output, the bytes it has.
+    capacities: SmallVec<[u64; 6]>,
+    /// For each read and output, the first that is the same memory.
+    same: SmallVec<[u8; 6]>,
+    params: SmallVec<[u64; 4]>,
+    taken: Option<Taken>,
+    /// Which of the reads and outputs each buffer of the kernel is.
+    roles: SmallVec<[u8; 6]>,
+    length: Arc<Length>,
+    /// The last one.
+    ready: Option<(SmallVec<[*mut u8; 6]>, Arc<Ready>)>,
+}
+
+// SAFETY: the pointers are compared, never followed.
+unsafe impl Send for Form {}
+
+/// What makes up a launch beside its step.
+struct Shape {
+    pieces: SmallVec<[*mut u8; 6]>,
+    capacities: SmallVec<[u64; 6]>,
+    same: SmallVec<[u8; 6]>,
+    params: SmallVec<[u64; 4]>,
+}
+
+impl Shape {
+    fn of(launch: &Launch) -> Result<Shape, EngineError> {
+        let memories = || launch.reads.iter().chain(&launch.outputs);
+        let pieces =
+            memories().map(|memory| piece(memory).map(|piece| piece.at)).collect::<Result<SmallVec<_>, _>>()?;
+        let same = pieces.iter().map(|at| pieces.iter().position(|other| other == at).unwrap_or_default() as u8);
+        Ok(Shape {
+            capacities: memories().map(|memory| memory.capacity).collect(),
+            same: same.collect(),
+            params: launch.params.iter().copied().map(Scalar::bits).collect(),
+            pieces,
+        })
+    }
+
+    fn is_of(&self, form: &Form) -> bool {
+        self.capacities == form.capacities && self.same == form.same && self.params == form.params
+    }
+}
+
+impl CpuEngine {
+    pub(crate) fn new(adapter: Arc<Adapter>, threads: Option<usize>) -> Result<CpuEngine, EngineError> {
+        static NEXT_STREAM: AtomicU64 = AtomicU64::new(0);
+        let thread = adapter.thread.clone().ok_or_else(|| EngineError::internal("the CPU device has no thread"))?;
+        let mut client = adapter.client.clone();
+        // Far from the ids that the engine counts up for threads.
+        let value = (1 << 32) + NEXT_STREAM.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: every use of this engine's memory goes through this one stream, so the engine's order holds.
+        unsafe { client.set_stream(StreamId { value }) };
+        let mut facts = adapter.facts.clone();
+        if let Some(threads) = threads {
+            facts.units_per_cube = threads.clamp(1, MOST_THREADS) as u32;
+        }
+        Ok(CpuEngine {
+            adapter,
+            facts,
+            thread,
+            client,
+            heap: Arc::default(),
+            failed: Arc::default(),
+            compiled: kernels::CompileCount::default(),
+            launches: AtomicU64::new(0),
+        })
+    }
+
+    fn threads(&self) -> usize {
+        self.facts.units_per_cube as usize
+    }
+
+    /// Memory in a place where it stays.
+    fn chunk(&self, bytes: u64) -> Result<Arc<Chunk>, EngineError> {
+        let max = self.adapter.info.limits.max_buffer_bytes;
+        if bytes > max {
+            return Err(EngineError::BufferTooLarge { bytes, max });
+        }
+        let take = || -> Result<Chunk, ServerError> {
+            let handle = self.client.empty(bytes as usize);
+            let resource = self.client.get_resource::<TakingServer>(handle.clone())?;
+            Ok(Chunk { handle, resource })
+        };
+        match self.thread.run(|| guarded(take))? {
+            Err(EngineError::BufferTooLarge { .. }) => Err(EngineError::BufferTooLarge { bytes, max }),
+            taken => taken.map(Arc::new),
+        }
+    }
+
+    /// Describes a launch to the engine; none if there is nothing to do.
+    fn describe(&self, launch: &Launch) -> Result<Option<Taken>, EngineError> {
+        let (units, max) = (launch.geometry.units, self.adapter.info.limits.max_units.max(self.facts.units_per_cube));
+        if units > max {
+            return Err(EngineError::LimitExceeded {
+                what: format!("{units} units in a cube, and the limit is {max}"),
+            });
+        }
+        let handles = |memories: &[Memory]| -> Result<SmallVec<[Handle; 4]>, EngineError> {
+            memories.iter().map(|memory| piece(memory).map(|piece| piece.handle.clone())).collect()
+        };
+        let (reads, outputs) = (handles(&launch.reads)?, handles(&launch.outputs)?);
+        let (reads, outputs): (SmallVec<[&Handle; 4]>, SmallVec<[&Handle; 4]>) =
+            (reads.iter().collect(), outputs.iter().collect());
+        let described = kernels::Launch {
+            task: &launch.task,
+            geometry: launch.geometry,
+            facts: &self.facts,
+            reads: &reads,
+            outputs: &outputs,
+            aliases: &launch.aliases,
+            params: &launch.params,
+        };
+        let (described, taken) =
+            self.thread.run(|| taken(|| kernels::launch(&self.client, &self.compiled, &described)))?;
+        described.map_err(|refused| EngineError::internal(refused.0))?;
+        Ok(taken.transpose()?)
+    }
+
+    /// The launch, ready to run; none if there is nothing to do.
+    fn ready(&self, launch: &Launch) -> Result<Option<Arc<Ready>>, EngineError> {
+        let length = || {
+            let bytes = launch.reads.iter().chain(&launch.outputs).map(|memory| memory.capacity).sum();
+            Arc::new(Length::guess(bytes))
+        };
+        let forms = match &launch.kept {
+            Kept::OfLaunch(notes) => {
+                if let Some(ready) = notes.get::<Option<Arc<Ready>>>() {
+                    return Ok(ready.clone());
+                }
+                let taken = self.describe(launch)?;
+                let ready = taken.map(|taken| Arc::new(Ready::new(&taken, taken.buffers.iter().copied(), length())));
+                notes.put(ready.clone());
+                return Ok(ready);
+            }
+            Kept::OfStep(notes) => notes.get_or_put::<Forms>(),
+        };
+        let shape = Shape::of(launch)?;
+        let mut forms = lock(&forms.ok_or_else(|| EngineError::internal("notes of another engine"))?.0);
+        let place = match forms.iter().position(|form| shape.is_of(form)) {
+            Some(place) => place,
+            None => {
+                let taken = self.describe(launch)?;
+                let roles = taken.iter().flat_map(|taken| &taken.buffers).map(|buffer| {
+                    let role = shape.pieces.iter().position(|at| at == buffer);
+                    role.map(|role| role as u8).ok_or_else(|| EngineError::internal("a launch over unknown memory"))
+                });
+                let roles = roles.collect::<Result<_, _>>()?;
+                if forms.len() == FORMS {
+                    forms.remove(0);
+                }
+                let Shape { capacities, same, params, .. } = &shape;
+                let (capacities, same, params) = (capacities.clone(), same.clone(), params.clone());
+                forms.push(Form { capacities, same, params, taken, roles, length: length(), ready: None });
+                forms.len() - 1
+            }
+        };
+        let Form { taken, roles, length, ready, .. } = &mut forms[place];
+        let Some(taken) = taken else { return Ok(None) };
+        if let Some((pieces, ready)) = ready
+            && *pieces == shape.pieces
+        {
+            return Ok(Some(ready.clone()));
+        }
+        let buffers = roles.iter().map(|role| shape.pieces[usize::from(*role)]);
+        let new = Arc::new(Ready::new(taken, buffers, length.clone()));
+        *ready = Some((shape.pieces, new.clone()));
+        Ok(Some(new))
+    }
+
+    /// Why a launch must not run: what it reads was not written.
+    fn unreadable(&self, launch: &Launch) -> Option<EngineError> {
+        if self.failed.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let failure = |memory: &Memory| piece(memory).ok().and_then(|piece| lock(&piece.failure).clone());
+        // What is overwritten as well as read is an output first.
+        launch.reads.iter().find_map(failure)
+    }
+
+    /// What became of a launch is true of its outputs.
+    fn settle(&self, launch: &Launch, result: &Result<(), EngineError>) {
+        if result.is_ok() && self.failed.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        for output in launch.outputs.iter().filter_map(|output| piece(output).ok()) {
+            output.fail(result.as_ref().err().cloned());
+        }
+    }
+}
+
+impl Drop for CpuEngine {
+    fn drop(&mut self) {
+        // The engine keeps memory for each stream, and nobody will use this one again. A failure has nobody to go to.
+        let _ = self.trim();
+    }
+}
+
+/// Everything was done when it was launched.
+struct Done(Vec<Result<(), EngineError>>);
+
+impl Synchronisation for Done {
+    fn wait(self: Box<Self>) -> Vec<Result<(), EngineError>> {
+        self.0
+    }
+}
+
+impl Engine for CpuEngine {
+    fn facts(&self) -> &DeviceFacts {
+        &self.facts
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<Memory, EngineError> {
+        let room = heap::allocate(&self.heap, bytes, |bytes| self.chunk(bytes))?;
+        let (chunk, offset, capacity) = (room.chunk, room.offset, room.capacity);
+        let handle = match room.slot {
+            Some(_) => {
+                let rest = chunk.handle.size() - offset - capacity;
+                chunk.handle.clone().offset_start(offset).offset_end(rest)
+            }
+            None => chunk.handle.clone(),
+        };
+        let (base, held) = chunk.resource.resource().get_write_ptr_and_length();
+        if (held as u64) < offset + capacity {
+            return Err(EngineError::internal("the engine gave less memory than was asked for"));
+        }
+        let at = base.wrapping_add(offset as usize);
+        let slot = room.slot.map(|slot| (slot, self.heap.clone()));
+        let piece = Piece { handle, at, failure: Mutex::default(), failed: self.failed.clone(), _chunk: chunk, slot };
+        Ok(Memory { capacity, inner: Arc::new(piece) })
+    }
+
+    fn upload(&self, memory: &Memory, data: &[u8]) -> Result<(), EngineError> {
+        let piece = piece(memory)?;
+        if data.len() as u64 > memory.capacity {
+            return Err(EngineError::internal("more data than memory"));
+        }
+        // SAFETY: the piece has so many bytes, and nobody else uses it while its device is driven by this thread.
+        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), piece.at, data.len()) };
+        piece.fail(None);
+        Ok(())
+    }
+
+    fn download(&self, memory: &Memory, into: &mut [u8]) -> Result<(), EngineError> {
+        let piece = piece(memory)?;
+        if into.len() as u64 > memory.capacity {
+            return Err(EngineError::internal("more data wanted than there is memory"));
+        }
+        if let Some(failure) = lock(&piece.failure).clone() {
+            return Err(failure);
+        }
+        // SAFETY: as for uploads.
+        unsafe { std::ptr::copy_nonoverlapping(piece.at, into.as_mut_ptr(), into.len()) };
+        Ok(())
+    }
+
+    fn launch(&self, launches: &[Launch]) -> Vec<Result<(), EngineError>> {
+        self.launches.fetch_add(launches.len() as u64, Ordering::Relaxed);
+        let ready: Vec<_> = launches.iter().map(|launch| self.ready(launch)).collect();
+        let pass = Pass::new(self.threads(), ready.iter().flatten().flatten().map(|ready| &**ready));
+        let run = |(launch, ready): (&Launch, Result<Option<Arc<Ready>>, EngineError>)| {
+            let result = ready.and_then(|ready| match (self.unreadable(launch), ready) {
+                (Some(failure), _) => Err(failure),
+                (None, Some(ready)) => {
+                    pass.run(&ready);
+                    Ok(())
+                }
+                (None, None) => Ok(()),
+            });
+            self.settle(launch, &result);
+            result
+        };
+        launches.iter().zip(ready).map(run).collect()
+    }
+
+    fn record(&self, _launches: &[Launch]) -> Result<Option<Arc<dyn Recording>>, EngineError> {
+        // A launch that is repeated is as quick as it could be.
+        Ok(None)
+    }
+
+    fn replay(&self, _recording: &dyn Recording) -> Result<(), EngineError> {
+        Err(EngineError::internal("a recording of another engine"))
+    }
+
+    fn profile(&self, launch: &Launch) -> Result<Duration, EngineError> {
+        // What is built is not what is measured.
+        self.ready(launch)?;
+        let start = Instant::now();
+        self.launch(std::slice::from_ref(launch)).remove(0)?;
+        Ok(start.elapsed())
+    }
+
+    fn build(&self, launches: &[Launch]) -> Vec<Result<(), EngineError>> {
+        launches.iter().map(|launch| self.ready(launch).map(drop)).collect()
+    }
+
+    fn synchronise(&self, outputs: Vec<Memory>) -> Box<dyn Synchronisation> {
+        let answer = |memory: &Memory| match lock(&piece(memory)?.failure).clone() {
+            Some(failure) => Err(failure),
+            None => Ok(()),
+        };
+        if self.failed.load(Ordering::Relaxed) == 0 {
+            return Box::new(Done(vec![Ok(()); outputs.len()]));
+        }
+        Box::new(Done(outputs.iter().map(answer).collect()))
+    }
+
+    fn overlaps(&self) -> bool {
+        false
+    }
+
+    fn reserved_bytes(&self) -> Result<u64, EngineError> {
+        self.thread.run(|| self.client.memory_report(MemoryScope::CurrentStream).usage().bytes_reserved)
+    }
+
+    fn trim(&self) -> Result<(), EngineError> {
+        let empty = lock(&self.heap).remove_empty();
+        drop(empty);
+        self.thread.run(|| guarded(|| self.client.memory_cleanup()))?
+    }
+
+    fn compilations(&self) -> u64 {
+        self.compiled.get()
+    }
+
+    fn launches(&self) -> u64 {
+        self.launches.load(Ordering::Relaxed)
+    }
+
+    #[cfg(test)]
+    fn launch_faulty(&self, output: &Memory, fault: super::tests::Fault) -> Result<(), EngineError> {
+        let handle = &piece(output)?.handle;
+        let ((), taken) = self.thread.run(|| taken(|| super::tests::launch_faulty(&self.client, handle, fault)))?;
+        let result = taken.transpose().map(drop).map_err(EngineError::from);
+        piece(output)?.fail(result.clone().err());
+        result
+    }
+}

@@ -1,0 +1,252 @@
+//! The engine's CPU server with its threads taken away: memory, copies and reports are the engine's own, and a launch is
+//! taken down instead of executed.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use cubecl::bytes::Bytes;
+use cubecl::device::DeviceId;
+use cubecl::prelude::{CubeCount, CubeKernel, KernelId};
+use cubecl::server::{
+    BufferBinding, CopyDescriptor, KernelArguments, KernelResource, LaunchError, ProfileError, ProfilingToken, Server,
+    ServerCommunication, ServerError, ServerStorage, ServerUtilities,
+};
+use cubecl_common::device::{DeviceService, ServerUtilitiesHandle};
+use cubecl_common::profile::ProfileDuration;
+use cubecl_cpu::compute::server::CpuServer;
+use cubecl_environment::future::DynFut;
+use cubecl_environment::stream::StreamId;
+use cubecl_llvm::{PlironCompiler, PlironEngine, PlironOptions};
+use cubecl_server::compiler::CompilationError;
+use cubecl_server::config::compilation::F16Evaluation;
+use cubecl_server::config::{CubeClRuntimeConfig, RuntimeConfig};
+use cubecl_server::execution::LaunchMode;
+use cubecl_server::kernel::CompiledKernel;
+use cubecl_server::logging::ServerLogger;
+use cubecl_server::memory_management::{ManagedMemoryHandle, MemoryAllocationMode, StreamMemoryReport};
+use cubecl_server::storage::{BytesStorage, ComputeStorage, ManagedResource};
+
+/// Every piece of memory begins at a multiple of so many bytes: kernels are compiled for that.
+const ALIGNMENT: u32 = 64;
+
+/// Machine code of a kernel.
+#[derive(Clone)]
+pub(super) struct Code {
+    pub(super) engine: PlironEngine,
+    /// Units along each axis.
+    pub(super) units: [u32; 3],
+}
+
+/// A launch as it was asked for.
+pub(super) struct Taken {
+    pub(super) code: Code,
+    pub(super) cubes: [u32; 3],
+    /// Where each of its buffers begins.
+    pub(super) buffers: Vec<*mut u8>,
+    /// Its numbers, as the code reads them.
+    pub(super) numbers: Vec<u64>,
+}
+
+// SAFETY: the pointers are only numbers here; who uses them says why that is right.
+unsafe impl Send for Taken {}
+
+thread_local! {
+    /// What was taken down last, on the device's thread.
+    static TAKEN: RefCell<Option<Result<Taken, ServerError>>> = const { RefCell::new(None) };
+}
+
+/// The launch that `describe` makes, if it makes one. Called on the device's thread.
+pub(super) fn taken<T>(describe: impl FnOnce() -> T) -> (T, Option<Result<Taken, ServerError>>) {
+    TAKEN.take();
+    let described = describe();
+    (described, TAKEN.take())
+}
+
+/// The engine's server, which knows of no launches.
+pub(crate) struct TakingServer {
+    inner: CpuServer,
+    codes: HashMap<KernelId, Code>,
+    f16_evaluation: F16Evaluation,
+}
+
+impl std::fmt::Debug for TakingServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "TakingServer with {} kernels", self.codes.len())
+    }
+}
+
+impl TakingServer {
+    fn code(&mut self, kernel: &dyn CubeKernel) -> Result<Code, LaunchError> {
+        let id = kernel.id();
+        if let Some(code) = self.codes.get(&id) {
+            return Ok(code.clone());
+        }
+        let options = PlironOptions {
+            cpu_buffer_alignment: Some(ALIGNMENT),
+            f16_evaluation: self.f16_evaluation,
+            ..PlironOptions::default()
+        };
+        let code = compile(kernel, &options)?;
+        self.codes.insert(id, code.clone());
+        Ok(code)
+    }
+
+    fn take(
+        &mut self,
+        kernel: &dyn CubeKernel,
+        count: CubeCount,
+        arguments: KernelArguments,
+        stream: StreamId,
+    ) -> Result<Taken, ServerError> {
+        let code = self.code(kernel).map_err(ServerError::Launch)?;
+        let CubeCount::Static(x, y, z) = count else {
+            return Err(ServerError::Launch(refused("its number of cubes is known only on the device").into()));
+        };
+        let mut buffers = Vec::with_capacity(arguments.resources.len());
+        for resource in arguments.resources {
+            if let KernelResource::Buffer(binding) = resource {
+                buffers.push(self.inner.get_resource(binding, stream)?.resource().get_write_ptr_and_length().0);
+            }
+        }
+        Ok(Taken { code, cubes: [x, y, z], buffers, numbers: arguments.info.data })
+    }
+}
+
+fn refused(reason: impl Into<String>) -> CompilationError {
+    CompilationError::Generic { reason: reason.into(), backtrace: cubecl_environment::backtrace::BackTrace::capture() }
+}
+
+fn compile(kernel: &dyn CubeKernel, options: &PlironOptions) -> Result<Code, LaunchError> {
+    let built = catch_unwind(AssertUnwindSafe(|| {
+        let definition = cubecl::define_kernel(kernel)?;
+        CompiledKernel::compile(kernel, definition, &mut PlironCompiler::default(), options)
+    }));
+    // What LLVM refuses, the engine panics about.
+    let compiled = built.unwrap_or_else(|panic| Err(refused(super::super::error::panic_message(&*panic))))?;
+    let units = [compiled.cube_dim.x, compiled.cube_dim.y, compiled.cube_dim.z];
+    let engine = compiled.repr.ok_or_else(|| refused("there is no code for it"))?.expect_jit();
+    let needs = engine.requirements();
+    if needs.needs_parallelism || !needs.shared_memories.blocks.is_empty() {
+        return Err(refused("its units share memory or wait for one another, which this device does not offer").into());
+    }
+    Ok(Code { engine, units })
+}
+
+impl DeviceService for TakingServer {
+    fn init(id: DeviceId) -> TakingServer {
+        let inner = CpuServer::init(id);
+        // As the engine's own server chooses it.
+        let native = !Server::utilities(&inner)
+            .properties
+            .features
+            .arithmetic_is_emulated(cubecl::ir::ElemType::Float(cubecl::ir::FloatKind::F16));
+        let f16_evaluation = CubeClRuntimeConfig::get()
+            .compilation
+            .f16_evaluation
+            .unwrap_or_else(|| F16Evaluation::for_native_f16(native));
+        TakingServer { inner, codes: HashMap::new(), f16_evaluation }
+    }
+
+    fn utilities(&self) -> ServerUtilitiesHandle {
+        DeviceService::utilities(&self.inner)
+    }
+}
+
+impl ServerCommunication for TakingServer {}
+
+impl ServerStorage for TakingServer {
+    type Storage = BytesStorage;
+
+    fn get_resource(
+        &mut self,
+        binding: BufferBinding,
+        stream: StreamId,
+    ) -> Result<ManagedResource<<BytesStorage as ComputeStorage>::Resource>, ServerError> {
+        self.inner.get_resource(binding, stream)
+    }
+}
+
+impl Server for TakingServer {
+    unsafe fn launch(
+        &mut self,
+        kernel: Box<dyn CubeKernel>,
+        count: CubeCount,
+        arguments: KernelArguments,
+        stream: StreamId,
+        _mode: LaunchMode,
+    ) {
+        let taken = self.take(&*kernel, count, arguments, stream);
+        TAKEN.set(Some(taken));
+    }
+
+    fn initialize_memory(
+        &mut self,
+        memory: ManagedMemoryHandle,
+        bytes: u64,
+        stream: StreamId,
+    ) -> Result<(), ServerError> {
+        self.inner.initialize_memory(memory, bytes, stream)
+    }
+
+    fn staging(&mut self, sizes: &[usize], stream: StreamId) -> Result<Vec<Bytes>, ServerError> {
+        self.inner.staging(sizes, stream)
+    }
+
+    fn logger(&self) -> Arc<ServerLogger> {
+        self.inner.logger()
+    }
+
+    fn utilities(&self) -> Arc<ServerUtilities> {
+        Server::utilities(&self.inner)
+    }
+
+    fn read(&mut self, descriptors: Vec<CopyDescriptor>, stream: StreamId) -> DynFut<Result<Vec<Bytes>, ServerError>> {
+        self.inner.read(descriptors, stream)
+    }
+
+    fn write(&mut self, descriptors: Vec<(CopyDescriptor, Bytes)>, stream: StreamId) {
+        self.inner.write(descriptors, stream);
+    }
+
+    fn sync(&mut self, handles: Vec<BufferBinding>, stream: StreamId) -> DynFut<Result<(), ServerError>> {
+        self.inner.sync(handles, stream)
+    }
+
+    fn check(&mut self, handles: Vec<BufferBinding>, stream: StreamId) -> Result<(), ServerError> {
+        self.inner.check(handles, stream)
+    }
+
+    fn flush(&mut self, stream: StreamId) -> Result<(), ServerError> {
+        self.inner.flush(stream)
+    }
+
+    fn memory_report(&mut self, stream: StreamId) -> Option<StreamMemoryReport> {
+        self.inner.memory_report(stream)
+    }
+
+    fn stream_ids(&self) -> Vec<StreamId> {
+        self.inner.stream_ids()
+    }
+
+    fn memory_cleanup(&mut self, stream: StreamId) -> Result<(), ServerError> {
+        self.inner.memory_cleanup(stream)
+    }
+
+    fn start_profile(&mut self, stream: StreamId) -> Result<ProfilingToken, ServerError> {
+        self.inner.start_profile(stream)
+    }
+
+    fn end_profile(&mut self, stream: StreamId, token: ProfilingToken) -> Result<ProfileDuration, ProfileError> {
+        self.inner.end_profile(stream, token)
+    }
+
+    fn abandon_profile(&mut self, stream: StreamId, token: ProfilingToken) {
+        self.inner.abandon_profile(stream, token);
+    }
+
+    fn allocation_mode(&mut self, mode: MemoryAllocationMode, stream: StreamId) {
+        self.inner.allocation_mode(mode, stream);
+    }
+}

@@ -1,0 +1,89 @@
+//! The engine's own thread of a device, taken over for good.
+//!
+//! Kernels can be described to the engine, and memory taken from it, only on that thread. Between tasks the engine's loop
+//! spins, yields, and then looks around every 150 µs: on a busy machine each yield costs a whole time slice, and an idle device
+//! uses processor time. Here the thread runs one task that never ends, ours, which sleeps until somebody has work for it.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, Thread, ThreadId};
+
+use cubecl::client::Client;
+
+use super::EngineError;
+use super::error::caught;
+
+type Task = Box<dyn FnOnce() + Send>;
+
+/// A device's thread. For devices that nobody but us uses: tasks of others would never run.
+pub(super) struct HeldThread(Arc<Shared>);
+
+struct Shared {
+    tasks: Mutex<VecDeque<(Task, Arc<Answer>)>>,
+    work: Condvar,
+    id: ThreadId,
+}
+
+/// Tells a caller that its task is done.
+struct Answer {
+    done: AtomicBool,
+    caller: Thread,
+}
+
+impl HeldThread {
+    /// Takes the thread of the client's device.
+    pub(super) fn take(client: &Client) -> Result<HeldThread, EngineError> {
+        let id = super::error::guarded(|| client.exclusive(|| thread::current().id()))?;
+        let shared = Arc::new(Shared { tasks: Mutex::default(), work: Condvar::new(), id });
+        let (client, own) = (client.clone(), shared.clone());
+        // It waits for a task that never ends, and so does nothing more.
+        let keeper = thread::Builder::new().name("dala device".to_owned()).stack_size(128 * 1024);
+        keeper
+            .spawn(move || drop(client.exclusive(move || own.serve())))
+            .map_err(|error| EngineError::internal(format!("no thread for a device: {error}")))?;
+        Ok(HeldThread(shared))
+    }
+
+    /// Does something on the thread, and waits for it. A panic comes back as an error.
+    pub(super) fn run<T: Send>(&self, task: impl FnOnce() -> T + Send) -> Result<T, EngineError> {
+        if thread::current().id() == self.0.id {
+            return caught(task);
+        }
+        let mut result = None;
+        let into = &mut result;
+        let task: Box<dyn FnOnce() + Send + '_> = Box::new(move || *into = Some(caught(task)));
+        // SAFETY: the task is run and gone before this function returns; what it borrows lives longer than that.
+        let task: Task = unsafe { std::mem::transmute(task) };
+        let answer = Arc::new(Answer { done: AtomicBool::new(false), caller: thread::current() });
+        self.0.tasks().push_back((task, answer.clone()));
+        self.0.work.notify_one();
+        while !answer.done.load(Ordering::Acquire) {
+            thread::park();
+        }
+        result.unwrap_or_else(|| Err(EngineError::internal("a task of the device's thread was lost")))
+    }
+}
+
+impl Shared {
+    fn tasks(&self) -> MutexGuard<'_, VecDeque<(Task, Arc<Answer>)>> {
+        // Nothing is left half-done by a panic under this lock.
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn serve(&self) {
+        let mut tasks = self.tasks();
+        loop {
+            let Some((task, answer)) = tasks.pop_front() else {
+                tasks = self.work.wait(tasks).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            drop(tasks);
+            // It catches what it may panic with.
+            task();
+            answer.done.store(true, Ordering::Release);
+            answer.caller.unpark();
+            tasks = self.tasks();
+        }
+    }
+}
