@@ -277,6 +277,18 @@ fn resident() -> u64 {
 /// `DALA_COMMANDS=1000000` for the long run.
 #[test]
 fn memory_stays_flat_over_many_commands() {
+    const ALONE: &str = "DALA_TEST_ALONE";
+    if std::env::var_os(ALONE).is_none() {
+        // In a process of its own: other tests of this one take and give memory at the same time.
+        let own = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "faults::memory_stays_flat_over_many_commands", "--nocapture"])
+            .env(ALONE, "1")
+            .output()
+            .unwrap();
+        println!("{}", String::from_utf8_lossy(&own.stdout));
+        assert!(own.status.success(), "{}", String::from_utf8_lossy(&own.stderr));
+        return;
+    }
     let count = std::env::var("DALA_COMMANDS").ok().and_then(|count| count.parse().ok()).unwrap_or(200_000usize);
     let engine = Arc::new(FakeEngine::new(None));
     let device = fake::device(&engine, DeviceOptions::new());

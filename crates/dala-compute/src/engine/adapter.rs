@@ -8,8 +8,8 @@ use cubecl::client::Client;
 use cubecl::ir::{ElemType, FloatKind, IntKind, UIntKind};
 use dala_spec::{DType, DeviceFacts, Support};
 
-use super::HeldThread;
 use super::error::caught;
+use super::{EngineError, HeldThread};
 use super::panics::silence_device_threads;
 #[cfg(feature = "graphics")]
 use super::staging::Staging;
@@ -153,6 +153,16 @@ pub(crate) struct Adapter {
     pub(super) graphics: Option<super::Graphics>,
 }
 
+impl Adapter {
+    /// Does something with the engine's client, where that is done.
+    pub(super) fn on_thread<T: Send>(&self, task: impl FnOnce() -> T + Send) -> Result<T, EngineError> {
+        match &self.thread {
+            Some(thread) => thread.run(task),
+            None => caught(task),
+        }
+    }
+}
+
 /// The adapter of a back end, opened on first use and kept for the life of the process.
 pub(crate) fn open_adapter(backend: Backend) -> Result<Arc<Adapter>, String> {
     type Opened = HashMap<Backend, Result<Arc<Adapter>, String>>;
@@ -232,11 +242,18 @@ fn open_native(
 #[cfg(feature = "graphics")]
 fn open_wgpu(backend: Backend, api: cubecl::device::WgpuBackend) -> Result<Adapter, String> {
     use cubecl::device::{WgpuDevice, WgpuDeviceKind};
-    use cubecl::wgpu::{AutoGraphicsApi, RuntimeOptions, WgpuSetup, try_init_setup, wgpu};
+    use cubecl_common::device::Device as _;
+    use cubecl::wgpu::{
+        AutoCompiler, AutoGraphicsApi, RuntimeOptions, WgpuServer, WgpuSetup, try_init_device, try_init_setup, wgpu,
+    };
 
     let device = WgpuDevice::new(WgpuDeviceKind::DefaultDevice).on(api);
     let options = RuntimeOptions::try_default().map_err(|error| error.to_string())?;
     let setup = try_init_setup::<AutoGraphicsApi>(&device, options).map_err(|error| error.to_string())?;
+    // That made it the device that everybody shares who uses the engine. It becomes one of our own, whose thread is ours.
+    cubecl_common::device_handle::DeviceHandle::<WgpuServer<AutoCompiler>>::shutdown(device.to_id());
+    let options = RuntimeOptions::try_default().map_err(|error| error.to_string())?;
+    let device = try_init_device(setup.clone(), options).map_err(|error| error.to_string())?;
     let adapter = setup.adapter.get_info();
     let kind = match adapter.device_type {
         wgpu::DeviceType::DiscreteGpu => DeviceKind::Discrete,
@@ -250,12 +267,13 @@ fn open_wgpu(backend: Backend, api: cubecl::device::WgpuBackend) -> Result<Adapt
     };
     let driver = format!("{} {}", adapter.driver, adapter.driver_info).trim().to_owned();
     let client = cubecl::Device::Wgpu(device).client();
+    let thread = HeldThread::take(&client).map_err(|error| error.to_string())?;
     let (mut info, facts) = describe(backend, kind, Some(driver).filter(|driver| !driver.is_empty()), &client);
     info.name = adapter.name;
     let staging = Some(Mutex::new(Staging::new(setup.device.clone(), setup.queue.clone())));
     let WgpuSetup { instance, adapter, device, queue, .. } = setup;
     let graphics = Some(super::Graphics { instance, adapter, device, queue });
-    Ok(Adapter { info, facts, client, thread: None, staging, graphics })
+    Ok(Adapter { info, facts, client, thread: Some(Arc::new(thread)), staging, graphics })
 }
 
 fn describe(backend: Backend, kind: DeviceKind, driver: Option<String>, client: &Client) -> (DeviceInfo, DeviceFacts) {

@@ -103,6 +103,30 @@ fn softmax(x: &[f32], out: &mut [f32], side: u32) {
 #[derive(Clone, Copy, Debug)]
 pub struct Tuning(usize, u32, u32);
 
+/// The device of a back end that everybody shares who uses the engine.
+fn shared_device(backend: Backend) -> Result<cubecl::Device, String> {
+    let device = match backend {
+        #[cfg(feature = "vulkan")]
+        Backend::Vulkan => cubecl::Device::vulkan(cubecl::device::WgpuDeviceKind::DefaultDevice),
+        #[cfg(feature = "gl")]
+        Backend::Gl => cubecl::Device::gl(cubecl::device::WgpuDeviceKind::DefaultDevice),
+        #[cfg(feature = "metal")]
+        Backend::Metal => {
+            use cubecl::device::{WgpuBackend, WgpuDevice, WgpuDeviceKind};
+            Ok(cubecl::Device::Wgpu(WgpuDevice::new(WgpuDeviceKind::DefaultDevice).on(WgpuBackend::Metal)))
+        }
+        #[cfg(feature = "cuda")]
+        Backend::Cuda => cubecl::Device::cuda(0),
+        #[cfg(feature = "rocm")]
+        Backend::Rocm => cubecl::Device::rocm(0),
+        #[cfg(feature = "cpu")]
+        Backend::Cpu => cubecl::Device::cpu(),
+        #[allow(unreachable_patterns, reason = "every back end may be built in")]
+        other => return Err(format!("this build has no {other} back end")),
+    };
+    device.map_err(|error| error.to_string())
+}
+
 /// Two buffers and an engine.
 pub struct Bare {
     client: Client,
@@ -120,15 +144,10 @@ impl Bare {
     pub fn open(name: &str, len: usize) -> Result<Bare, Error> {
         let backend = Backend::ALL.into_iter().find(|backend| backend.name() == name);
         let backend = backend.ok_or_else(|| Error::UnknownDevice { name: name.to_owned() })?;
-        let adapter =
-            open_adapter(backend).map_err(|reason| Error::DeviceUnavailable { name: name.to_owned(), reason })?;
-        let client = match backend {
-            // The engine's own server, not ours.
-            #[cfg(feature = "cpu")]
-            Backend::Cpu => caught(|| cubecl::Device::cpu().map(|device| device.client()))?
-                .map_err(|error| Error::DeviceUnavailable { name: name.to_owned(), reason: error.to_string() })?,
-            _ => adapter.client.clone(),
-        };
+        open_adapter(backend).map_err(|reason| Error::DeviceUnavailable { name: name.to_owned(), reason })?;
+        let unavailable = |reason: String| Error::DeviceUnavailable { name: name.to_owned(), reason };
+        // The engine's own device, not ours.
+        let client = caught(|| shared_device(backend))?.map_err(unavailable)?.client();
         let bytes: Vec<u8> = bytemuck::cast_slice(&vec![0.5f32; len]).to_vec();
         let buffer = || client.create_from_slice(&bytes);
         let buffers = caught(|| [buffer(), buffer()])?;

@@ -43,6 +43,7 @@ static BUILT: LazyLock<StatisticsCollector> = LazyLock::new(StatisticsCollector:
 type Answer = Result<(), ServerError>;
 
 struct CubeSynchronisation {
+    adapter: Arc<Adapter>,
     client: Client,
     outputs: Vec<Memory>,
     started: Result<Started<'static, Answer>, EngineError>,
@@ -52,7 +53,7 @@ struct CubeSynchronisation {
 
 impl Synchronisation for CubeSynchronisation {
     fn wait(self: Box<Self>) -> Vec<Result<(), EngineError>> {
-        let CubeSynchronisation { client, outputs, started, checked } = *self;
+        let CubeSynchronisation { adapter, client, outputs, started, checked } = *self;
         let all = |error| vec![Err(error); outputs.len()];
         let error = match started.map_err(Fault::OfAll).and_then(answer) {
             Ok(()) => return vec![Ok(()); outputs.len()],
@@ -60,7 +61,7 @@ impl Synchronisation for CubeSynchronisation {
             Err(Fault::OfSome(error)) => error,
         };
         // Some were never written. The engine did not wait then; the rest is to be done before anyone asks for it.
-        let rest = caught(|| Started::new(client.sync())).map_err(Fault::OfAll).and_then(answer);
+        let rest = adapter.on_thread(|| Started::new(client.sync())).map_err(Fault::OfAll).and_then(answer);
         if let Err(Fault::OfAll(error) | Fault::OfSome(error)) = rest {
             return all(error);
         }
@@ -71,8 +72,9 @@ impl Synchronisation for CubeSynchronisation {
 
 /// Launches that the engine has taken down.
 struct CubeRecording {
+    adapter: Arc<Adapter>,
     // Dropped before the memory.
-    graph: Graph,
+    graph: Option<Graph>,
     /// What it reads before it writes it.
     inputs: Vec<Memory>,
     _outputs: Vec<Memory>,
@@ -80,6 +82,14 @@ struct CubeRecording {
 }
 
 impl Recording for CubeRecording {}
+
+impl Drop for CubeRecording {
+    fn drop(&mut self) {
+        // The engine is told. A failure has nobody to go to.
+        let graph = self.graph.take();
+        let _ = self.adapter.on_thread(|| drop(graph));
+    }
+}
 
 /// While open, launches are taken down instead of executed: closed whatever happens.
 struct Window<'a>(&'a Client);
@@ -102,16 +112,6 @@ fn answer(started: Started<'_, Answer>) -> Result<(), Fault> {
         Ok(None) => Err(Fault::OfAll(EngineError::Timeout { seconds: TIMEOUT.as_secs() })),
         // After a panic of the driver's, whole batches are lost without a trace.
         Err(panic) => Err(Fault::OfAll(panic)),
-    }
-}
-
-/// Waits for the engine, but not for ever.
-fn wait<'a, T>(
-    start: impl FnOnce() -> Pin<Box<dyn Future<Output = Result<T, ServerError>> + Send + 'a>>,
-) -> Result<T, EngineError> {
-    match caught(|| Started::new(start()).within(TIMEOUT))? {
-        Some(result) => Ok(result?),
-        None => Err(EngineError::Timeout { seconds: TIMEOUT.as_secs() }),
     }
 }
 
@@ -184,9 +184,13 @@ impl CubeEngine {
         if bytes > max {
             return Err(EngineError::BufferTooLarge { bytes, max });
         }
-        let handle = caught(|| self.client.empty(bytes as usize))?;
-        match guarded(|| self.client.check([&handle])) {
-            Ok(()) => Ok(handle),
+        let empty = || -> Result<Handle, ServerError> {
+            let handle = self.client.empty(bytes as usize);
+            self.client.check([&handle])?;
+            Ok(handle)
+        };
+        match self.adapter.on_thread(|| guarded(empty))? {
+            Ok(handle) => Ok(handle),
             Err(EngineError::BufferTooLarge { .. }) => Err(EngineError::BufferTooLarge { bytes, max }),
             Err(error) => Err(error),
         }
@@ -237,6 +241,22 @@ impl CubeEngine {
         caught(|| kernels::launch(&self.client, &self.compiled, &prepared))?.map_err(refused)
     }
 
+    /// Waits for the engine, but not for ever.
+    fn wait<'a, T: Send>(
+        &self,
+        start: impl FnOnce() -> Pin<Box<dyn Future<Output = Result<T, ServerError>> + Send + 'a>> + Send,
+    ) -> Result<T, EngineError> {
+        let started = self.adapter.on_thread(|| Started::new(start()))?;
+        match caught(|| started.within(TIMEOUT))? {
+            Some(result) => Ok(result?),
+            None => Err(EngineError::Timeout { seconds: TIMEOUT.as_secs() }),
+        }
+    }
+
+    fn check(&self, handle: &Handle) -> Result<(), EngineError> {
+        self.adapter.on_thread(|| guarded(|| self.client.check([handle])))?
+    }
+
     /// The place of a handle in its wgpu buffer.
     #[cfg(feature = "graphics")]
     fn with_place<T>(
@@ -245,9 +265,13 @@ impl CubeEngine {
         use_place: impl FnOnce(super::Place<'_>) -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
         use cubecl::wgpu::{AutoCompiler, WgpuServer};
-        // What was launched before must be on the queue before our copy.
-        guarded(|| self.client.flush())?;
-        let managed = guarded(|| self.client.get_resource::<WgpuServer<AutoCompiler>>(handle.clone()))?;
+        let managed = self.adapter.on_thread(|| {
+            guarded(|| {
+                // What was launched before must be on the queue before our copy.
+                self.client.flush()?;
+                self.client.get_resource::<WgpuServer<AutoCompiler>>(handle.clone())
+            })
+        })??;
         let resource = managed.resource();
         let place = super::Place { buffer: &resource.buffer, offset: resource.offset, bytes: resource.size };
         caught(|| use_place(place))?
@@ -278,7 +302,7 @@ impl Engine for CubeEngine {
         #[cfg(feature = "graphics")]
         if let (Some(staging), STAGED..) = (&self.adapter.staging, data.len())
             // The engine would not see that our copy heals what a failed launch left behind.
-            && guarded(|| self.client.check([handle])).is_ok()
+            && self.check(handle).is_ok()
         {
             return self.with_place(handle, |place| lock(staging).upload(&place, data));
         }
@@ -286,52 +310,45 @@ impl Engine for CubeEngine {
         let mut whole = Vec::with_capacity(memory.capacity as usize);
         whole.extend_from_slice(data);
         whole.resize(memory.capacity as usize, 0);
-        caught(|| self.client.write(handle, Bytes::from_bytes_vec(whole)))?;
-        wait(|| self.client.sync_buffers([handle]))
+        self.wait(|| {
+            self.client.write(handle, Bytes::from_bytes_vec(whole));
+            self.client.sync_buffers([handle])
+        })
     }
 
     fn download(&self, memory: &Memory, into: &mut [u8]) -> Result<(), EngineError> {
         let handle = handle(memory)?;
         #[cfg(feature = "graphics")]
         if let (Some(staging), STAGED..) = (&self.adapter.staging, into.len()) {
-            guarded(|| self.client.check([handle]))?;
+            self.check(handle)?;
             return self.with_place(handle, |place| lock(staging).download(&place, into));
         }
         let unused = memory.capacity - into.len() as u64;
         let read = || self.client.read_async(vec![handle.clone().offset_end(unused)]);
-        let bytes = wait(|| Box::pin(read()))?.remove(0);
+        let bytes = self.wait(|| Box::pin(read()))?.remove(0);
         caught(|| into.copy_from_slice(&bytes[..into.len()]))
     }
 
     fn launch(&self, launches: &[Launch]) -> Vec<Result<(), EngineError>> {
         let all = || launches.iter().map(|launch| self.launch_one(launch)).collect::<Vec<_>>();
-        if launches.len() == 1 {
-            return all();
-        }
-        // From the device's own thread: its queue has 32 places, and a caller that finds it full spins.
-        match guarded(|| self.client.exclusive(all)) {
-            Ok(results) => results,
-            Err(error) => vec![Err(error); launches.len()],
-        }
+        self.adapter.on_thread(all).unwrap_or_else(|error| vec![Err(error); launches.len()])
     }
 
     fn record(&self, launches: &[Launch]) -> Result<Option<Arc<dyn Recording>>, EngineError> {
         let client = &self.client;
         // On the device's own thread as a whole, so that nobody else's launch or allocation gets in between.
-        let taken = guarded(|| {
-            client.exclusive(|| -> Result<Result<Graph, EngineError>, ServerError> {
-                client.graph_prepare()?;
-                let _window = Window(client);
-                client.start_capture()?;
-                for launch in launches {
-                    if let Err(refused) = self.launch_one(launch) {
-                        return Ok(Err(refused));
-                    }
+        let take = || -> Result<Result<Graph, EngineError>, ServerError> {
+            client.graph_prepare()?;
+            let _window = Window(client);
+            client.start_capture()?;
+            for launch in launches {
+                if let Err(refused) = self.launch_one(launch) {
+                    return Ok(Err(refused));
                 }
-                client.stop_capture().map(Ok)
-            })
-        })?;
-        let graph = guarded(|| taken)??;
+            }
+            client.stop_capture().map(Ok)
+        };
+        let graph = Some(self.adapter.on_thread(|| guarded(take))???);
         let (mut inputs, mut outputs): (Vec<Memory>, Vec<Memory>) = (Vec::new(), Vec::new());
         for launch in launches {
             for read in &launch.reads {
@@ -345,7 +362,8 @@ impl Engine for CubeEngine {
                 }
             }
         }
-        Ok(Some(Arc::new(CubeRecording { graph, inputs, _outputs: outputs, launches: launches.len() as u64 })))
+        let adapter = self.adapter.clone();
+        Ok(Some(Arc::new(CubeRecording { adapter, graph, inputs, _outputs: outputs, launches: launches.len() as u64 })))
     }
 
     fn replay(&self, recording: &dyn Recording) -> Result<(), EngineError> {
@@ -355,20 +373,20 @@ impl Engine for CubeEngine {
         };
         // A replay does not look at what it reads: what a failed launch left behind would count as data.
         let inputs = recording.inputs.iter().map(handle).collect::<Result<Vec<_>, _>>()?;
-        let replayed = guarded(|| {
-            self.client.exclusive(|| {
+        let Some(graph) = &recording.graph else { return Err(EngineError::internal("a recording that is gone")) };
+        self.adapter.on_thread(|| {
+            guarded(|| {
                 self.client.check(inputs)?;
                 // SAFETY: the recording holds every buffer that it uses, and all work on them is on this stream.
-                unsafe { recording.graph.replay() }
+                unsafe { graph.replay() }
             })
-        })?;
-        guarded(|| replayed)?;
+        })??;
         self.launches.fetch_add(recording.launches, Ordering::Relaxed);
         Ok(())
     }
 
     fn profile(&self, launch: &Launch) -> Result<Duration, EngineError> {
-        let timed = caught(|| self.client.profile(|| self.launch_one(launch), "dala"))?;
+        let timed = self.adapter.on_thread(|| self.client.profile(|| self.launch_one(launch), "dala"))?;
         let (launched, time) = timed.map_err(|error| EngineError::internal(format!("not measured: {error}")))?;
         launched?;
         match caught(|| Started::new(Box::pin(time.resolve())).within(TIMEOUT))? {
@@ -393,24 +411,26 @@ impl Engine for CubeEngine {
             }
         };
         let all = || launches.iter().map(|launch| caught(|| build(launch)).and_then(|built| built)).collect::<Vec<_>>();
-        match guarded(|| self.client.exclusive(all)) {
-            Ok(results) => results,
-            Err(error) => vec![Err(error); launches.len()],
-        }
+        self.adapter.on_thread(all).unwrap_or_else(|error| vec![Err(error); launches.len()])
     }
 
     fn synchronise(&self, outputs: Vec<Memory>) -> Box<dyn Synchronisation> {
-        let started = match handles(&outputs) {
-            Ok(handles) => caught(|| Started::new(self.client.sync_buffers(handles.iter().copied()))),
-            Err(error) => Err(error),
+        let begin = |handles: SmallVec<[&Handle; 4]>| {
+            let started = Started::new(self.client.sync_buffers(handles.iter().copied()));
+            // What failed shows at once, and must be asked for before a later pass overwrites it.
+            let checked = match &started {
+                Started::Ready(Err(_)) => handles.iter().map(|handle| guarded(|| self.client.check([*handle]))).collect(),
+                _ => Vec::new(),
+            };
+            (started, checked)
         };
-        // What failed shows at once, and must be asked for before a later pass overwrites it.
-        let check = |memory: &Memory| handle(memory).and_then(|handle| guarded(|| self.client.check([handle])));
-        let checked = match &started {
-            Ok(Started::Ready(Err(_))) => outputs.iter().map(check).collect(),
-            _ => Vec::new(),
+        let begun = handles(&outputs).and_then(|handles| self.adapter.on_thread(|| begin(handles)));
+        let (started, checked) = match begun {
+            Ok((started, checked)) => (Ok(started), checked),
+            Err(error) => (Err(error), Vec::new()),
         };
-        Box::new(CubeSynchronisation { client: self.client.clone(), outputs, started, checked })
+        let (adapter, client) = (self.adapter.clone(), self.client.clone());
+        Box::new(CubeSynchronisation { adapter, client, outputs, started, checked })
     }
 
     fn overlaps(&self) -> bool {
@@ -429,7 +449,7 @@ impl Engine for CubeEngine {
         }
         let handle = handle(memory)?;
         // What a failed launch left behind is no data.
-        guarded(|| self.client.check([handle]))?;
+        self.check(handle)?;
         self.with_place(handle, |place| {
             act(place);
             Ok(())
@@ -437,7 +457,7 @@ impl Engine for CubeEngine {
     }
 
     fn reserved_bytes(&self) -> Result<u64, EngineError> {
-        caught(|| self.client.memory_report(MemoryScope::CurrentStream).usage().bytes_reserved)
+        self.adapter.on_thread(|| self.client.memory_report(MemoryScope::CurrentStream).usage().bytes_reserved)
     }
 
     fn trim(&self) -> Result<(), EngineError> {
@@ -447,7 +467,7 @@ impl Engine for CubeEngine {
         if let Some(staging) = &self.adapter.staging {
             caught(|| lock(staging).trim())?;
         }
-        guarded(|| self.client.memory_cleanup())
+        self.adapter.on_thread(|| guarded(|| self.client.memory_cleanup()))?
     }
 
     fn compilations(&self) -> u64 {
@@ -461,6 +481,6 @@ impl Engine for CubeEngine {
     #[cfg(test)]
     fn launch_faulty(&self, output: &Memory, fault: super::tests::Fault) -> Result<(), EngineError> {
         let handle = handle(output)?;
-        caught(|| super::tests::launch_faulty(&self.client, handle, fault))
+        self.adapter.on_thread(|| super::tests::launch_faulty(&self.client, handle, fault))
     }
 }

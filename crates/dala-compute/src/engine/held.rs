@@ -5,7 +5,8 @@
 //! uses processor time. Here the thread runs one task that never ends, ours, which sleeps until somebody has work for it.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread, ThreadId};
 
@@ -16,13 +17,23 @@ use super::error::caught;
 
 type Task = Box<dyn FnOnce() + Send>;
 
+/// How often a caller looks whether its task is done before it sleeps: some 10 µs.
+const CALLER_SPINS: u32 = 250;
+/// How often the thread looks for the next task before it sleeps: some 40 µs.
+const THREAD_SPINS: u32 = 1000;
+
 /// A device's thread. For devices that nobody but us uses: tasks of others would never run.
+///
+/// Waits are short: a caller and the thread look for each other for some microseconds before they sleep.
 pub(super) struct HeldThread(Arc<Shared>);
 
 struct Shared {
     tasks: Mutex<VecDeque<(Task, Arc<Answer>)>>,
     work: Condvar,
+    /// How many tasks wait.
+    waiting: AtomicUsize,
     id: ThreadId,
+    spins: bool,
 }
 
 /// Tells a caller that its task is done.
@@ -35,7 +46,10 @@ impl HeldThread {
     /// Takes the thread of the client's device.
     pub(super) fn take(client: &Client) -> Result<HeldThread, EngineError> {
         let id = super::error::guarded(|| client.exclusive(|| thread::current().id()))?;
-        let shared = Arc::new(Shared { tasks: Mutex::default(), work: Condvar::new(), id });
+        // On a single core, whoever spins keeps the other from finishing.
+        let spins = thread::available_parallelism().is_ok_and(|cores| cores.get() > 1);
+        let (tasks, work, waiting) = (Mutex::default(), Condvar::new(), AtomicUsize::new(0));
+        let shared = Arc::new(Shared { tasks, work, waiting, id, spins });
         let (client, own) = (client.clone(), shared.clone());
         // It waits for a task that never ends, and so does nothing more.
         let keeper = thread::Builder::new().name("dala device".to_owned()).stack_size(128 * 1024);
@@ -56,10 +70,17 @@ impl HeldThread {
         // SAFETY: the task is run and gone before this function returns; what it borrows lives longer than that.
         let task: Task = unsafe { std::mem::transmute(task) };
         let answer = Arc::new(Answer { done: AtomicBool::new(false), caller: thread::current() });
+        self.0.waiting.fetch_add(1, Ordering::Release);
         self.0.tasks().push_back((task, answer.clone()));
         self.0.work.notify_one();
+        let mut spins = if self.0.spins { CALLER_SPINS } else { 0 };
         while !answer.done.load(Ordering::Acquire) {
-            thread::park();
+            if spins > 0 {
+                spins -= 1;
+                spin_loop();
+            } else {
+                thread::park();
+            }
         }
         result.unwrap_or_else(|| Err(EngineError::internal("a task of the device's thread was lost")))
     }
@@ -72,18 +93,28 @@ impl Shared {
     }
 
     fn serve(&self) {
-        let mut tasks = self.tasks();
         loop {
-            let Some((task, answer)) = tasks.pop_front() else {
-                tasks = self.work.wait(tasks).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            };
-            drop(tasks);
+            let (task, answer) = self.next();
             // It catches what it may panic with.
             task();
             answer.done.store(true, Ordering::Release);
             answer.caller.unpark();
-            tasks = self.tasks();
+            let mut spins = if self.spins { THREAD_SPINS } else { 0 };
+            while spins > 0 && self.waiting.load(Ordering::Acquire) == 0 {
+                spins -= 1;
+                spin_loop();
+            }
+        }
+    }
+
+    fn next(&self) -> (Task, Arc<Answer>) {
+        let mut tasks = self.tasks();
+        loop {
+            if let Some(next) = tasks.pop_front() {
+                self.waiting.fetch_sub(1, Ordering::Release);
+                return next;
+            }
+            tasks = self.work.wait(tasks).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
