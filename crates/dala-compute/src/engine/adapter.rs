@@ -9,10 +9,10 @@ use cubecl::ir::{ElemType, FloatKind, IntKind, UIntKind};
 use dala_spec::{DType, DeviceFacts, Support};
 
 use super::error::caught;
-use super::{EngineError, HeldThread};
 use super::panics::silence_device_threads;
 #[cfg(feature = "graphics")]
 use super::staging::Staging;
+use super::{EngineError, HeldThread};
 
 /// An engine back end: how kernels reach the hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -205,8 +205,10 @@ fn open(backend: Backend) -> Result<Adapter, String> {
 fn open_cpu() -> Result<Adapter, String> {
     let client = super::cpu::client();
     let thread = HeldThread::take(&client).map_err(|error| error.to_string())?;
-    let (info, mut facts) = describe(Backend::Cpu, DeviceKind::Cpu, None, &client);
+    let (mut info, mut facts) = describe(Backend::Cpu, DeviceKind::Cpu, None, &client);
+    // The engine counts the cores that its own thread may use, and binds that to a few.
     facts.units_per_cube = super::cpu::threads() as u32;
+    info.limits.max_units = facts.units_per_cube;
     Ok(Adapter {
         info,
         facts,
@@ -242,10 +244,10 @@ fn open_native(
 #[cfg(feature = "graphics")]
 fn open_wgpu(backend: Backend, api: cubecl::device::WgpuBackend) -> Result<Adapter, String> {
     use cubecl::device::{WgpuDevice, WgpuDeviceKind};
-    use cubecl_common::device::Device as _;
     use cubecl::wgpu::{
         AutoCompiler, AutoGraphicsApi, RuntimeOptions, WgpuServer, WgpuSetup, try_init_device, try_init_setup, wgpu,
     };
+    use cubecl_common::device::Device as _;
 
     let device = WgpuDevice::new(WgpuDeviceKind::DefaultDevice).on(api);
     let options = RuntimeOptions::try_default().map_err(|error| error.to_string())?;

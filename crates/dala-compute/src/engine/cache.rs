@@ -1,7 +1,7 @@
 //! Where compiled kernels are kept, so that the next process need not compile them again.
 //!
 //! The engine keeps what it makes for Vulkan; drivers keep what they make of that in caches of their own. Nothing is kept for
-//! the CPU runtime.
+//! the CPU device.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};

@@ -397,14 +397,14 @@ impl Engine for CubeEngine {
 
     fn build(&self, launches: &[Launch]) -> Vec<Result<(), EngineError>> {
         let build = |launch: &Launch| {
+            // First, because it panics while somebody else in the process has the engine build kernels only.
+            let _building = ProcessModeOverride::new(ProcessMode::CompileAndAutotune, &BUILT);
+            let _discarded = StreamModeOverride::new(StreamMode::Discard, &self.client);
             // Failures to compile show nowhere else than in a measurement of nothing.
             let not_measured = |error| EngineError::internal(format!("not measured: {error}"));
             let window = self.client.profile_start().map_err(not_measured)?;
-            let launched = {
-                let _building = ProcessModeOverride::new(ProcessMode::CompileAndAutotune, &BUILT);
-                let _discarded = StreamModeOverride::new(StreamMode::Discard, &self.client);
-                self.queue_one(launch)
-            };
+            // Whatever happens, the window is closed.
+            let launched = caught(|| self.queue_one(launch)).and_then(|launched| launched);
             match self.client.profile_end(window) {
                 Err(ProfileError::Server(error)) => Err((*error).into()),
                 _ => launched,
@@ -419,7 +419,9 @@ impl Engine for CubeEngine {
             let started = Started::new(self.client.sync_buffers(handles.iter().copied()));
             // What failed shows at once, and must be asked for before a later pass overwrites it.
             let checked = match &started {
-                Started::Ready(Err(_)) => handles.iter().map(|handle| guarded(|| self.client.check([*handle]))).collect(),
+                Started::Ready(Err(_)) => {
+                    handles.iter().map(|handle| guarded(|| self.client.check([*handle]))).collect()
+                }
                 _ => Vec::new(),
             };
             (started, checked)

@@ -118,3 +118,27 @@ impl Shared {
         }
     }
 }
+
+#[cfg(all(test, feature = "cpu"))]
+mod tests {
+    use super::super::{Backend, open_adapter};
+
+    #[test]
+    fn tasks_run_on_one_thread_and_panics_come_back() {
+        let adapter = open_adapter(Backend::Cpu).unwrap();
+        let thread = adapter.thread.as_ref().unwrap();
+        let id = thread.run(|| std::thread::current().id()).unwrap();
+        assert_ne!(id, std::thread::current().id());
+        let error = thread.run(|| panic!("on purpose")).unwrap_err();
+        assert!(error.to_string().contains("on purpose"), "{error}");
+        let inner = thread.run(|| thread.run(|| std::thread::current().id()).unwrap()).unwrap();
+        assert_eq!(inner, id, "a task may ask for another");
+        let mut counts = [0; 8];
+        std::thread::scope(|scope| {
+            for count in &mut counts {
+                scope.spawn(|| (0..200).for_each(|_| thread.run(|| *count += 1).unwrap()));
+            }
+        });
+        assert_eq!(counts, [200; 8]);
+    }
+}

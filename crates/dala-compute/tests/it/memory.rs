@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use dala_compute::{Buffer, DType, Device, Lane, Stage};
 
-use crate::support::{device_names, devices};
+use crate::support::{alone, devices};
 
 /// Bytes of this process that are in memory.
 fn resident_bytes() -> u64 {
@@ -12,24 +12,10 @@ fn resident_bytes() -> u64 {
     statm.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 4096
 }
 
-/// Runs the named test again in a process of its own, where nothing else moves memory or time.
-fn alone(test: &str, variable: &str) {
-    for name in device_names() {
-        let output = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", test, "--nocapture"])
-            .env(variable, &name)
-            .output()
-            .unwrap();
-        let text = String::from_utf8_lossy(&output.stdout);
-        text.lines().filter(|line| line.contains("memory on")).for_each(|line| println!("{line}"));
-        assert!(output.status.success(), "{name}:\n{text}\n{}", String::from_utf8_lossy(&output.stderr));
-    }
-}
-
 #[test]
 fn ten_thousand_cycles_leave_nothing() {
     let Ok(name) = std::env::var("DALA_TEST_CYCLES") else {
-        return alone("memory::ten_thousand_cycles_leave_nothing", "DALA_TEST_CYCLES");
+        return alone("memory::ten_thousand_cycles_leave_nothing", "DALA_TEST_CYCLES", "memory on");
     };
     let device = Device::open(&name).unwrap();
     let data = vec![1.0f32; 40_000];
@@ -64,7 +50,7 @@ fn ten_thousand_cycles_leave_nothing() {
 #[test]
 fn many_commands_leave_nothing() {
     let Ok(name) = std::env::var("DALA_TEST_COMMANDS") else {
-        return alone("memory::many_commands_leave_nothing", "DALA_TEST_COMMANDS");
+        return alone("memory::many_commands_leave_nothing", "DALA_TEST_COMMANDS", "memory on");
     };
     let count = std::env::var("DALA_COMMANDS").ok().and_then(|count| count.parse().ok()).unwrap_or(20_000usize);
     let device = Device::open(&name).unwrap();
@@ -96,7 +82,7 @@ fn many_commands_leave_nothing() {
 #[test]
 fn dropped_devices_leave_nothing() {
     let Ok(name) = std::env::var("DALA_TEST_DROPPED") else {
-        return alone("memory::dropped_devices_leave_nothing", "DALA_TEST_DROPPED");
+        return alone("memory::dropped_devices_leave_nothing", "DALA_TEST_DROPPED", "memory on");
     };
     let mut after_warm_up = 0;
     for round in 0..60 {
@@ -129,7 +115,7 @@ fn allocation_time(device: &Device) -> Duration {
 #[test]
 fn a_hundred_thousand_buffers() {
     let Ok(name) = std::env::var("DALA_TEST_MANY") else {
-        return alone("memory::a_hundred_thousand_buffers", "DALA_TEST_MANY");
+        return alone("memory::a_hundred_thousand_buffers", "DALA_TEST_MANY", "memory on");
     };
     let [few, many] = [0; 2].map(|_| Device::open(&name).unwrap());
     let (live_few, live_many) = (fill(&few, 1_000), fill(&many, 100_000));

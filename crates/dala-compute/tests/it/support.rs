@@ -8,6 +8,27 @@ pub fn device_names() -> Vec<String> {
     names.split(',').map(str::to_owned).collect()
 }
 
+/// Runs the named test again for each device, in a process of its own, where nothing else moves memory or time: the variable
+/// tells it which device. Shows the lines of what it prints that contain `shown`.
+pub fn alone(test: &str, variable: &str, shown: &str) {
+    let names = device_names();
+    alone_on(&names.iter().map(String::as_str).collect::<Vec<_>>(), test, variable, shown);
+}
+
+/// The same, for these devices, as far as they are to be tested.
+pub fn alone_on(devices: &[&str], test: &str, variable: &str, shown: &str) {
+    for name in device_names().iter().filter(|name| devices.contains(&name.as_str())) {
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test, "--nocapture"])
+            .env(variable, name)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        text.lines().filter(|line| line.contains(shown)).for_each(|line| println!("{line}"));
+        assert!(output.status.success(), "{name}:\n{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
 /// A fresh device of each kind. A missing one fails the test.
 pub fn devices() -> Vec<Device> {
     device_names().iter().map(|name| Device::open(name).unwrap_or_else(|error| panic!("{name}: {error}"))).collect()

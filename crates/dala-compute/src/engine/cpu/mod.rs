@@ -2,9 +2,10 @@
 //!
 //! The engine's threads wait by yielding, so that the device nearly stands still beside any other load, and a launch costs
 //! it 9 µs. Here a launch is described to the engine once, on its thread ([`server`]); what comes of it is code, pointers
-//! and numbers ([`ready`]), which the thread that asks runs in a loop, large launches together with threads that sleep in
-//! between ([`workers`]). What was launched is done when the call returns, and what failed is known then.
+//! and numbers ([`ready`], found again by [`forms`]), which the thread that asks runs in a loop, large launches together with
+//! threads that sleep in between ([`workers`]). What was launched is done when the call returns, and what failed is known then.
 
+mod forms;
 mod ready;
 mod server;
 mod workers;
@@ -20,12 +21,13 @@ use cubecl::server::{Handle, ServerError};
 use cubecl_environment::stream::StreamId;
 use cubecl_server::storage::{BytesResource, ManagedResource};
 use dala_kernels::launch as kernels;
-use dala_spec::{DeviceFacts, Scalar};
+use dala_spec::DeviceFacts;
 use smallvec::SmallVec;
 
 use super::error::guarded;
 use super::heap::{self, Heap, Slot};
 use super::{Adapter, Engine, EngineError, HeldThread, Kept, Launch, Memory, Recording, Synchronisation};
+use forms::{Forms, Shape};
 use ready::{Length, Pass, Ready};
 use server::{Taken, TakingServer, taken};
 
@@ -113,58 +115,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn piece(memory: &Memory) -> Result<&Piece, EngineError> {
     memory.inner.downcast_ref::<Piece>().ok_or_else(|| EngineError::internal("memory of another engine"))
-}
-
-/// What is kept of the launches of one step: they differ in where their memory is, and at times in more.
-#[derive(Default)]
-struct Forms(Mutex<Vec<Form>>);
-
-/// How many forms of a step are kept: more would be looked through in vain where every launch has other values.
-const FORMS: usize = 8;
-
-/// Launches of a step that differ in nothing but where their memory is.
-struct Form {
-    /// For each read and output, the bytes it has.
-    capacities: SmallVec<[u64; 6]>,
-    /// For each read and output, the first that is the same memory.
-    same: SmallVec<[u8; 6]>,
-    params: SmallVec<[u64; 4]>,
-    taken: Option<Taken>,
-    /// Which of the reads and outputs each buffer of the kernel is.
-    roles: SmallVec<[u8; 6]>,
-    length: Arc<Length>,
-    /// The last one.
-    ready: Option<(SmallVec<[*mut u8; 6]>, Arc<Ready>)>,
-}
-
-// SAFETY: the pointers are compared, never followed.
-unsafe impl Send for Form {}
-
-/// What makes up a launch beside its step.
-struct Shape {
-    pieces: SmallVec<[*mut u8; 6]>,
-    capacities: SmallVec<[u64; 6]>,
-    same: SmallVec<[u8; 6]>,
-    params: SmallVec<[u64; 4]>,
-}
-
-impl Shape {
-    fn of(launch: &Launch) -> Result<Shape, EngineError> {
-        let memories = || launch.reads.iter().chain(&launch.outputs);
-        let pieces =
-            memories().map(|memory| piece(memory).map(|piece| piece.at)).collect::<Result<SmallVec<_>, _>>()?;
-        let same = pieces.iter().map(|at| pieces.iter().position(|other| other == at).unwrap_or_default() as u8);
-        Ok(Shape {
-            capacities: memories().map(|memory| memory.capacity).collect(),
-            same: same.collect(),
-            params: launch.params.iter().copied().map(Scalar::bits).collect(),
-            pieces,
-        })
-    }
-
-    fn is_of(&self, form: &Form) -> bool {
-        self.capacities == form.capacities && self.same == form.same && self.params == form.params
-    }
 }
 
 impl CpuEngine {
@@ -261,36 +211,8 @@ impl CpuEngine {
             Kept::OfStep(notes) => notes.get_or_put::<Forms>(),
         };
         let shape = Shape::of(launch)?;
-        let mut forms = lock(&forms.ok_or_else(|| EngineError::internal("notes of another engine"))?.0);
-        let place = match forms.iter().position(|form| shape.is_of(form)) {
-            Some(place) => place,
-            None => {
-                let taken = self.describe(launch)?;
-                let roles = taken.iter().flat_map(|taken| &taken.buffers).map(|buffer| {
-                    let role = shape.pieces.iter().position(|at| at == buffer);
-                    role.map(|role| role as u8).ok_or_else(|| EngineError::internal("a launch over unknown memory"))
-                });
-                let roles = roles.collect::<Result<_, _>>()?;
-                if forms.len() == FORMS {
-                    forms.remove(0);
-                }
-                let Shape { capacities, same, params, .. } = &shape;
-                let (capacities, same, params) = (capacities.clone(), same.clone(), params.clone());
-                forms.push(Form { capacities, same, params, taken, roles, length: length(), ready: None });
-                forms.len() - 1
-            }
-        };
-        let Form { taken, roles, length, ready, .. } = &mut forms[place];
-        let Some(taken) = taken else { return Ok(None) };
-        if let Some((pieces, ready)) = ready
-            && *pieces == shape.pieces
-        {
-            return Ok(Some(ready.clone()));
-        }
-        let buffers = roles.iter().map(|role| shape.pieces[usize::from(*role)]);
-        let new = Arc::new(Ready::new(taken, buffers, length.clone()));
-        *ready = Some((shape.pieces, new.clone()));
-        Ok(Some(new))
+        let forms = forms.ok_or_else(|| EngineError::internal("notes of another engine"))?;
+        forms.ready(shape, || Ok((self.describe(launch)?, length())))
     }
 
     /// Why a launch must not run: what it reads was not written.

@@ -182,3 +182,67 @@ impl Board {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    struct Counts(Vec<AtomicU32>, Duration);
+
+    impl Units for Counts {
+        fn run_unit(&self, unit: u32) {
+            let end = Instant::now() + self.1;
+            self.0[unit as usize].fetch_add(1, Ordering::Relaxed);
+            while Instant::now() < end {
+                spin_loop();
+            }
+        }
+    }
+
+    fn counts(units: u32, each: Duration) -> Arc<Shared<Counts>> {
+        Arc::new(Shared::new(Counts((0..units).map(|_| AtomicU32::new(0)).collect(), each)))
+    }
+
+    /// The helpers are the process's, and other tests use them too.
+    fn enlist(helpers: usize) -> Enlisted {
+        loop {
+            match Helpers::get().enlist(helpers) {
+                Some(enlisted) => return enlisted,
+                None => thread::sleep(Duration::from_millis(1)),
+            }
+        }
+    }
+
+    #[test]
+    fn every_unit_is_done_once_in_every_launch() {
+        for (units, each) in [(2, Duration::ZERO), (3, Duration::from_micros(5)), (8, Duration::from_micros(1))] {
+            let shared = counts(units, each);
+            for launch in 1..=2000 {
+                enlist(3).share(&shared, units);
+                for count in &shared.work.0 {
+                    assert_eq!(count.load(Ordering::Relaxed), launch, "{units} units");
+                }
+                if launch % 500 == 0 {
+                    // Long enough for all to fall asleep.
+                    thread::sleep(Duration::from_millis(5));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn helpers_are_one_callers_at_a_time() {
+        let first = enlist(1);
+        assert!(Helpers::get().enlist(1).is_none());
+        drop(first);
+        drop(enlist(1));
+    }
+
+    #[test]
+    fn long_units_are_waited_for_asleep() {
+        let shared = counts(2, Duration::from_millis(20));
+        enlist(1).share(&shared, 2);
+        assert!(shared.work.0.iter().all(|count| count.load(Ordering::Relaxed) == 1));
+    }
+}
