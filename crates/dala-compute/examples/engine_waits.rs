@@ -15,6 +15,7 @@ use cubecl::future::block_on;
 use cubecl::prelude::*;
 
 #[cube(launch_unchecked)]
+#[allow(clippy::needless_range_loop, reason = "kernels have no iterators")]
 fn increase<N: Size>(x: &mut [Vector<f32, N>]) {
     for i in 0..x.len() {
         x[i] += Vector::new(1.0f32);

@@ -253,6 +253,7 @@ impl CubeEngine {
         }
     }
 
+    #[cfg(feature = "graphics")]
     fn check(&self, handle: &Handle) -> Result<(), EngineError> {
         self.adapter.on_thread(|| guarded(|| self.client.check([handle])))?
     }

@@ -15,7 +15,10 @@ mod error;
 #[cfg(test)]
 pub(crate) mod fake;
 mod heap;
-#[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "only the CPU device is nobody else's"))]
+#[cfg_attr(
+    not(any(feature = "cpu", feature = "graphics")),
+    expect(dead_code, reason = "other devices are not ours alone")
+)]
 mod held;
 #[cfg(feature = "graphics")]
 mod interop;
@@ -46,6 +49,7 @@ use held::HeldThread;
 pub use interop::{Graphics, Place};
 
 /// What drives an adapter for one device.
+#[cfg_attr(not(feature = "cpu"), expect(unused_variables, reason = "only the CPU device has threads of ours"))]
 pub(crate) fn open_engine(adapter: Arc<Adapter>, options: &DeviceOptions) -> Result<Arc<dyn Engine>, EngineError> {
     Ok(match adapter.info.backend {
         #[cfg(feature = "cpu")]
@@ -85,7 +89,7 @@ pub(crate) struct Launch {
 /// What an engine keeps, so that the next launch is quicker.
 pub(crate) enum Kept {
     /// Of the launches of one step, over any memory.
-    OfStep(Arc<Notes>),
+    OfStep(#[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "only the CPU device keeps them"))] Arc<Notes>),
     /// Of one launch that is repeated as it is.
     OfLaunch(Notes),
 }

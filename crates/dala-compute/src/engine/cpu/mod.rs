@@ -55,12 +55,14 @@ pub(crate) struct CpuEngine {
     facts: DeviceFacts,
     thread: Arc<HeldThread>,
     client: Client,
-    heap: Arc<Mutex<Heap<Arc<Chunk>>>>,
+    heap: SharedHeap,
     /// How many pieces of memory hold a failure.
     failed: Arc<AtomicUsize>,
     compiled: kernels::CompileCount,
     launches: AtomicU64,
 }
+
+type SharedHeap = Arc<Mutex<Heap<Arc<Chunk>>>>;
 
 /// Memory of the engine's, held in its place.
 struct Chunk {
@@ -79,7 +81,7 @@ struct Piece {
     failure: Mutex<Option<EngineError>>,
     failed: Arc<AtomicUsize>,
     _chunk: Arc<Chunk>,
-    slot: Option<(Slot, Arc<Mutex<Heap<Arc<Chunk>>>>)>,
+    slot: Option<(Slot, SharedHeap)>,
 }
 
 // SAFETY: the pointer is to memory that the chunk keeps in place, and whose use the callers of the engine order.
@@ -221,7 +223,6 @@ impl CpuEngine {
             return None;
         }
         let failure = |memory: &Memory| piece(memory).ok().and_then(|piece| lock(&piece.failure).clone());
-        // What is overwritten as well as read is an output first.
         launch.reads.iter().find_map(failure)
     }
 
