@@ -105,7 +105,7 @@ pub struct Tuning(usize, u32, u32);
 
 /// The device of a back end that everybody shares who uses the engine.
 fn shared_device(backend: Backend) -> Result<cubecl::Device, String> {
-    let device = match backend {
+    let device: Result<cubecl::Device, cubecl::device::DeviceUnavailable> = match backend {
         #[cfg(feature = "vulkan")]
         Backend::Vulkan => cubecl::Device::vulkan(cubecl::device::WgpuDeviceKind::DefaultDevice),
         #[cfg(feature = "gl")]
