@@ -8,6 +8,7 @@ use cubecl::client::Client;
 use cubecl::ir::{ElemType, FloatKind, IntKind, UIntKind};
 use dala_spec::{DType, DeviceFacts, Support};
 
+use super::ending::{attend_exit, run_first};
 use super::error::caught;
 use super::panics::silence_device_threads;
 #[cfg(feature = "graphics")]
@@ -170,14 +171,20 @@ pub(crate) fn open_adapter(backend: Backend) -> Result<Arc<Adapter>, String> {
     if !backend.is_built() {
         return Err(format!("this build has no {backend} back end: build with the `{backend}` feature"));
     }
+    attend_exit();
     silence_device_threads();
     super::cache::settle();
     let mut opened = OPENED.get_or_init(Mutex::default).lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     opened
         .entry(backend)
-        .or_insert_with(|| match caught(|| open(backend)) {
-            Ok(adapter) => adapter.map(Arc::new),
-            Err(error) => Err(error.to_string()),
+        .or_insert_with(|| {
+            run_first();
+            let opened = caught(|| open(backend));
+            run_first();
+            match opened {
+                Ok(adapter) => adapter.map(Arc::new),
+                Err(error) => Err(error.to_string()),
+            }
         })
         .clone()
 }

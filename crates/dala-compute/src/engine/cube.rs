@@ -15,6 +15,7 @@ use dala_kernels::launch as kernels;
 use dala_spec::DeviceFacts;
 use smallvec::SmallVec;
 
+use super::ending::Queued;
 use super::error::{caught, guarded};
 use super::heap::{self, Heap, Slot};
 use super::waiting::Started;
@@ -33,6 +34,8 @@ pub(crate) struct CubeEngine {
     heap: Arc<Mutex<Heap<Handle>>>,
     compiled: kernels::CompileCount,
     launches: AtomicU64,
+    /// What was launched since the last synchronisation, if anything was.
+    queued: Mutex<Option<Queued>>,
     /// Its launches are executed, also while another device only builds kernels.
     _executes: StreamModeOverride,
 }
@@ -49,11 +52,13 @@ struct CubeSynchronisation {
     started: Result<Started<'static, Answer>, EngineError>,
     /// The answer for each output, if some were never written.
     checked: Vec<Result<(), EngineError>>,
+    /// Until the device has answered.
+    _queued: Option<Queued>,
 }
 
 impl Synchronisation for CubeSynchronisation {
     fn wait(self: Box<Self>) -> Vec<Result<(), EngineError>> {
-        let CubeSynchronisation { adapter, client, outputs, started, checked } = *self;
+        let CubeSynchronisation { adapter, client, outputs, started, checked, _queued } = *self;
         let all = |error| vec![Err(error); outputs.len()];
         let error = match started.map_err(Fault::OfAll).and_then(answer) {
             Ok(()) => return vec![Ok(()); outputs.len()],
@@ -175,7 +180,17 @@ impl CubeEngine {
             heap: Arc::default(),
             compiled: kernels::CompileCount::default(),
             launches: AtomicU64::new(0),
+            queued: Mutex::default(),
         }
+    }
+
+    /// Says that the engine's threads have something to do until it is synchronised.
+    fn will_queue(&self) -> Result<(), EngineError> {
+        let mut queued = lock(&self.queued);
+        if queued.is_none() {
+            *queued = Some(Queued::begin()?);
+        }
+        Ok(())
     }
 
     /// A whole allocation, checked: the engine reports failures of one only when asked.
@@ -331,6 +346,9 @@ impl Engine for CubeEngine {
     }
 
     fn launch(&self, launches: &[Launch]) -> Vec<Result<(), EngineError>> {
+        if let Err(error) = self.will_queue() {
+            return vec![Err(error); launches.len()];
+        }
         let all = || launches.iter().map(|launch| self.launch_one(launch)).collect::<Vec<_>>();
         self.adapter.on_thread(all).unwrap_or_else(|error| vec![Err(error); launches.len()])
     }
@@ -372,6 +390,7 @@ impl Engine for CubeEngine {
         let Some(recording) = recording.downcast_ref::<CubeRecording>() else {
             return Err(EngineError::internal("a recording of another engine"));
         };
+        self.will_queue()?;
         // A replay does not look at what it reads: what a failed launch left behind would count as data.
         let inputs = recording.inputs.iter().map(handle).collect::<Result<Vec<_>, _>>()?;
         let Some(graph) = &recording.graph else { return Err(EngineError::internal("a recording that is gone")) };
@@ -433,7 +452,8 @@ impl Engine for CubeEngine {
             Err(error) => (Err(error), Vec::new()),
         };
         let (adapter, client) = (self.adapter.clone(), self.client.clone());
-        Box::new(CubeSynchronisation { adapter, client, outputs, started, checked })
+        let _queued = lock(&self.queued).take();
+        Box::new(CubeSynchronisation { adapter, client, outputs, started, checked, _queued })
     }
 
     fn overlaps(&self) -> bool {

@@ -5,6 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cubecl::server::{IoError, LaunchError, ResourceLimitError, ServerError};
 
+use super::ending::Call;
+
 /// A failure of the engine or the device.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -131,6 +133,7 @@ pub(super) fn guarded<T>(call: impl FnOnce() -> Result<T, ServerError>) -> Resul
 
 /// Runs a call that returns no error of its own, but may panic.
 pub(crate) fn caught<T>(call: impl FnOnce() -> T) -> Result<T, EngineError> {
+    let _call = Call::begin()?;
     catch_unwind(AssertUnwindSafe(call)).map_err(|payload| EngineError::internal(panic_message(&*payload)))
 }
 

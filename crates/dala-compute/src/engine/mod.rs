@@ -11,6 +11,7 @@ mod cache;
 #[cfg(feature = "cpu")]
 mod cpu;
 mod cube;
+mod ending;
 mod error;
 #[cfg(test)]
 pub(crate) mod fake;
@@ -42,6 +43,7 @@ use crate::DeviceOptions;
 pub(crate) use adapter::{Adapter, open_adapter};
 pub use adapter::{Backend, DeviceInfo, DeviceKind, Limits};
 pub use cache::{keep_kernels_in, kernel_folder};
+pub use ending::attend_exit;
 pub use error::EngineError;
 pub(crate) use error::caught;
 use held::HeldThread;

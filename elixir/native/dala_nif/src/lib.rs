@@ -138,6 +138,13 @@ fn memory(env: Env, device: Dev, tag: Term) -> Atom {
     })
 }
 
+/// Lets this scheduler end the VM at any moment.
+#[rustler::nif]
+fn attend_exit() -> Atom {
+    measured("attend_exit", dala_compute::attend_exit);
+    atoms::ok()
+}
+
 /// Bytes that buffers use now.
 #[rustler::nif]
 fn live_bytes(device: Dev) -> u64 {

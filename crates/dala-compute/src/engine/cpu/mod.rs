@@ -24,6 +24,7 @@ use dala_kernels::launch as kernels;
 use dala_spec::DeviceFacts;
 use smallvec::SmallVec;
 
+use super::ending::Queued;
 use super::error::guarded;
 use super::heap::{self, Heap, Slot};
 use super::{Adapter, Engine, EngineError, HeldThread, Kept, Launch, Memory, Recording, Synchronisation};
@@ -188,6 +189,8 @@ impl CpuEngine {
             aliases: &launch.aliases,
             params: &launch.params,
         };
+        // What it may build, it builds with a compiler that the end of the process must not meet.
+        let _queued = Queued::begin()?;
         let (described, taken) =
             self.thread.run(|| taken(|| kernels::launch(&self.client, &self.compiled, &described)))?;
         described.map_err(|refused| EngineError::internal(refused.0))?;

@@ -46,6 +46,7 @@ defmodule Dala.Gpu.Compute.Native do
     end
   end
 
+  def attend_exit, do: nif()
   def open(_name, _budget, _tag), do: nif()
   def devices(_tag), do: nif()
   def info(_device), do: nif()
