@@ -8,7 +8,7 @@ use cubecl::client::Client;
 use cubecl::ir::{ElemType, FloatKind, IntKind, UIntKind};
 use dala_spec::{DType, DeviceFacts, Support};
 
-use super::ending::{attend_exit, run_first};
+use super::ending::{attend_exit, stay_first};
 use super::error::caught;
 use super::panics::silence_device_threads;
 #[cfg(feature = "graphics")]
@@ -178,10 +178,8 @@ pub(crate) fn open_adapter(backend: Backend) -> Result<Arc<Adapter>, String> {
     opened
         .entry(backend)
         .or_insert_with(|| {
-            run_first();
-            let opened = caught(|| open(backend));
-            run_first();
-            match opened {
+            stay_first();
+            match caught(|| open(backend)) {
                 Ok(adapter) => adapter.map(Arc::new),
                 Err(error) => Err(error.to_string()),
             }

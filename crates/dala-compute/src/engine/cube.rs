@@ -15,7 +15,7 @@ use dala_kernels::launch as kernels;
 use dala_spec::DeviceFacts;
 use smallvec::SmallVec;
 
-use super::ending::Queued;
+use super::ending::Call;
 use super::error::{caught, guarded};
 use super::heap::{self, Heap, Slot};
 use super::waiting::Started;
@@ -35,7 +35,7 @@ pub(crate) struct CubeEngine {
     compiled: kernels::CompileCount,
     launches: AtomicU64,
     /// What was launched since the last synchronisation, if anything was.
-    queued: Mutex<Option<Queued>>,
+    queued: Mutex<Option<Call>>,
     /// Its launches are executed, also while another device only builds kernels.
     _executes: StreamModeOverride,
 }
@@ -53,7 +53,7 @@ struct CubeSynchronisation {
     /// The answer for each output, if some were never written.
     checked: Vec<Result<(), EngineError>>,
     /// Until the device has answered.
-    _queued: Option<Queued>,
+    _queued: Option<Call>,
 }
 
 impl Synchronisation for CubeSynchronisation {
@@ -188,7 +188,7 @@ impl CubeEngine {
     fn will_queue(&self) -> Result<(), EngineError> {
         let mut queued = lock(&self.queued);
         if queued.is_none() {
-            *queued = Some(Queued::begin()?);
+            *queued = Some(Call::begin()?);
         }
         Ok(())
     }

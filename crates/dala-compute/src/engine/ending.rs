@@ -8,23 +8,28 @@
 //!
 //! Waiting for calls instead would be worse. Exit handlers run in the opposite order of their registration, destructors among
 //! them, and LLVM makes some objects when it first needs them: they are gone before a handler runs that was there earlier,
-//! and a compiler that is given time will use them. For the same reason our handler must be the last that is registered:
-//! [`attend_exit`].
+//! and a compiler that is given time will use them. For the same reason our handler must be the last that is registered. On
+//! threads that are known to us it is registered when `exit()` begins ([`attend_exit`]); for others, such as the VM's that
+//! looks after Ctrl-C, a thread registers it again and again while devices are new ([`stay_first`]).
 //!
 //! A handler that is told the code, `on_exit`, exists in glibc only. Elsewhere nothing is done: Windows ends threads first, and
 //! other systems were not looked at.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::EngineError;
 
 /// Calls that are under way.
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 static ENDING: AtomicBool = AtomicBool::new(false);
-/// How often the handler is registered at most: each time takes some bytes.
-const REGISTRATIONS: usize = 4096;
+/// How often the handler is registered at most: each time takes 32 bytes.
+const REGISTRATIONS: usize = 16_384;
+/// How long a device is new: after that, drivers and compilers have made what they need.
+const NEW: Duration = Duration::from_secs(60);
 
-/// A call into the engine.
+/// A call into the engine, or what it left to the engine's threads.
 pub(super) struct Call(());
 
 impl Call {
@@ -47,33 +52,8 @@ impl Drop for Call {
     }
 }
 
-/// What calls left to the engine's threads, until the device has answered for it.
-pub(super) struct Queued {
-    _call: Call,
-}
-
-impl Queued {
-    /// # Errors
-    /// If the process is ending.
-    pub(super) fn begin() -> Result<Queued, EngineError> {
-        Ok(Queued { _call: Call::begin()? })
-    }
-}
-
-impl Drop for Queued {
-    fn drop(&mut self) {
-        static DONE: AtomicU64 = AtomicU64::new(0);
-        // What a compiler makes when it first needs it, it mostly needs in the beginning.
-        if (DONE.fetch_add(1, Ordering::Relaxed) + 1).is_power_of_two() {
-            run_first();
-        }
-    }
-}
-
 /// Lets this thread end the process at any moment: `exit()` called here, or the end of `main`, does not make a compiler or a
 /// driver crash that is busy on another thread. [`Device::open`](crate::Device::open) does this for its caller.
-///
-/// Other threads may end the process too, but not while a driver is first loaded or used.
 pub fn attend_exit() {
     struct Attending;
     impl Drop for Attending {
@@ -87,8 +67,25 @@ pub fn attend_exit() {
     let _ = ATTENDING.try_with(|_| ());
 }
 
+/// To be called before a device is opened: whoever ends the process, our handler runs before others, or soon after.
+pub(super) fn stay_first() {
+    run_first();
+    let start = Instant::now();
+    let work = move || {
+        while start.elapsed() < NEW {
+            if CALLS.load(Ordering::Relaxed) > 0 {
+                run_first();
+            }
+            // Most is loaded and made in the beginning; and this thread must cost nothing beside an idle device.
+            thread::sleep((start.elapsed() / 64).max(Duration::from_micros(100)));
+        }
+    };
+    // Without it, threads that are known to us are safe all the same.
+    let _ = thread::Builder::new().name("dala-ending".to_owned()).spawn(work);
+}
+
 /// Lets our handler run before those that were registered until now.
-pub(super) fn run_first() {
+fn run_first() {
     static REGISTERED: AtomicUsize = AtomicUsize::new(0);
     if REGISTERED.fetch_add(1, Ordering::Relaxed) < REGISTRATIONS {
         #[cfg(all(target_os = "linux", target_env = "gnu"))]

@@ -77,6 +77,7 @@ pub(crate) const NOT_RUN: &[Exception] = &[
     ci("DALA_HOSTILE_CALLS=1000000 mix test test/hostile_test.exs", ELIXIR),
     ci("DALA_DEVICE=cpu MIX_ENV=test mix run bench/figures.exs", "MIX_ENV=test mix run bench/figures.exs"),
     ci("../scripts/test-static-nif", "scripts/test-static-nif"),
+    ci("../scripts/process-ends", "scripts/process-ends --short"),
     never("../scripts/test-with-nx DIR", "needs a copy of Nx"),
 ];
 

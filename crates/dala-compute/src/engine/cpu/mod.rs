@@ -24,7 +24,7 @@ use dala_kernels::launch as kernels;
 use dala_spec::DeviceFacts;
 use smallvec::SmallVec;
 
-use super::ending::Queued;
+use super::ending::Call;
 use super::error::guarded;
 use super::heap::{self, Heap, Slot};
 use super::{Adapter, Engine, EngineError, HeldThread, Kept, Launch, Memory, Recording, Synchronisation};
@@ -190,7 +190,7 @@ impl CpuEngine {
             params: &launch.params,
         };
         // What it may build, it builds with a compiler that the end of the process must not meet.
-        let _queued = Queued::begin()?;
+        let _queued = Call::begin()?;
         let (described, taken) =
             self.thread.run(|| taken(|| kernels::launch(&self.client, &self.compiled, &described)))?;
         described.map_err(|refused| EngineError::internal(refused.0))?;
