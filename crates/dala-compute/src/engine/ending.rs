@@ -16,7 +16,8 @@
 //! other systems were not looked at.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use super::EngineError;
@@ -24,6 +25,9 @@ use super::EngineError;
 /// Calls that are under way.
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 static ENDING: AtomicBool = AtomicBool::new(false);
+/// The thread that registers the handler again and again while devices are new, and whether it does. It need not otherwise.
+static WATCHER: Mutex<Option<Thread>> = Mutex::new(None);
+static WATCHES: AtomicBool = AtomicBool::new(true);
 /// How often the handler is registered at most: each time takes 32 bytes.
 const REGISTRATIONS: usize = 16_384;
 /// How long a device is new: after that, drivers and compilers have made what they need.
@@ -39,6 +43,9 @@ impl Call {
         // In this order, which is the opposite of the handler's: one of the two sees the other.
         CALLS.fetch_add(1, Ordering::SeqCst);
         let call = Call(());
+        if !WATCHES.load(Ordering::SeqCst) && !WATCHES.swap(true, Ordering::SeqCst) {
+            lock(&WATCHER).iter().for_each(Thread::unpark);
+        }
         if ENDING.load(Ordering::SeqCst) {
             return Err(EngineError::DeviceLost { message: "the process is ending".to_owned() });
         }
@@ -70,18 +77,41 @@ pub fn attend_exit() {
 /// To be called before a device is opened: whoever ends the process, our handler runs before others, or soon after.
 pub(super) fn stay_first() {
     run_first();
-    let start = Instant::now();
+    // When the newest device was opened, while a thread looks after it.
+    static NEWEST: Mutex<Option<Instant>> = Mutex::new(None);
+    let newest = || lock(&NEWEST);
+    let age = move || {
+        let mut newest = newest();
+        // None are new any more, and the thread ends.
+        newest.take_if(|since| since.elapsed() > NEW);
+        newest.map(|since| since.elapsed())
+    };
     let work = move || {
-        while start.elapsed() < NEW {
+        while let Some(age) = age() {
             if CALLS.load(Ordering::Relaxed) > 0 {
                 run_first();
+                // Most is loaded and made in the beginning.
+                thread::sleep((age / 64).max(Duration::from_micros(100)));
+                continue;
             }
-            // Most is loaded and made in the beginning; and this thread must cost nothing beside an idle device.
-            thread::sleep((start.elapsed() / 64).max(Duration::from_micros(100)));
+            // An idle device costs nothing: the next call wakes this thread.
+            WATCHES.store(false, Ordering::SeqCst);
+            if CALLS.load(Ordering::SeqCst) == 0 {
+                thread::park_timeout(NEW);
+            }
+            WATCHES.store(true, Ordering::SeqCst);
         }
     };
-    // Without it, threads that are known to us are safe all the same.
-    let _ = thread::Builder::new().name("dala-ending".to_owned()).spawn(work);
+    if newest().replace(Instant::now()).is_none() {
+        // Without it, threads that are known to us are safe all the same.
+        if let Ok(watcher) = thread::Builder::new().name("dala-ending".to_owned()).spawn(work) {
+            *lock(&WATCHER) = Some(watcher.thread().clone());
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Lets our handler run before those that were registered until now.

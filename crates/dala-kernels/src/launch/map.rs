@@ -6,7 +6,7 @@ use dala_spec::expr::{BinaryOp, Op, Ty, UnaryOp};
 use dala_spec::work::Map;
 use dala_spec::{DType, DeviceFacts, Program, Support};
 
-use super::{Bound, Geometry, LaunchRefused, Prepared, grid, prepared};
+use super::{Bound, Geometry, LaunchRefused, Prepared, block, grid, prepared};
 use crate::device::args::{BufferAt, Buffers, Scalars};
 use crate::device::arithmetic::elem;
 use crate::device::emit::{Context, Layout, Slot, emit};
@@ -20,9 +20,11 @@ impl Geometry {
         let width = if cpu { cpu_width(program) } else { gpu_width(program, facts) };
         let units = facts.units_per_cube;
         let vectors = len.div_ceil(width);
-        // Several vectors per unit, but enough cubes for all units to have work.
-        let cubes_wanted = if cpu { 4 } else { 256 };
-        let steps = (vectors / (units as usize * cubes_wanted)).clamp(1, facts.vectors_per_unit);
+        let steps = match cpu {
+            true => block(vectors, units),
+            // Several vectors per unit, but enough cubes for all units to have work.
+            false => (vectors / (units as usize * 256)).clamp(1, facts.vectors_per_unit),
+        };
         let cubes = grid(vectors, units, steps, facts);
         Geometry { width, units, steps: steps as u32, interleaved: !cpu, cubes }
     }

@@ -1,5 +1,7 @@
 //! Launches that are ready: code, pointers, numbers, and nothing left to look up.
 
+use std::mem::ManuallyDrop;
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
@@ -7,10 +9,10 @@ use std::time::Instant;
 use cubecl_llvm::PlironData;
 
 use super::server::{Code, Taken};
-use super::workers::{Enlisted, Helpers, Shared, Units};
+use super::workers::{Enlisted, Helpers, MAX_UNITS, Units};
 
 /// Launches that take longer than this on one thread are shared with helpers that are awake, in nanoseconds.
-const WORTH_SHARING: u32 = 8_000;
+const WORTH_SHARING: u32 = 3_000;
 /// Launches that take longer than this are worth waking helpers for: that takes the system some 20 µs.
 const WORTH_WAKING: u32 = 40_000;
 /// How many times a launch is timed before it is known, and then once in so many times.
@@ -49,7 +51,7 @@ impl Length {
 
 /// A launch over known memory.
 pub(super) struct Ready {
-    shared: Arc<Shared<Work>>,
+    work: Work,
     units: u32,
     length: Arc<Length>,
 }
@@ -61,10 +63,21 @@ struct Work {
 
 impl Units for Work {
     fn run_unit(&self, unit: u32) {
+        self.run(&mut self.arguments(), unit);
+    }
+}
+
+impl Work {
+    /// The arguments of a run, which differ in the unit. A clone would count references, on a line that all threads write.
+    fn arguments(&self) -> ManuallyDrop<PlironData> {
+        // SAFETY: it is never dropped, and what it refers to lives in `self` as long as it does: it stays in here.
+        ManuallyDrop::new(unsafe { ptr::read(&raw const self.data) })
+    }
+
+    fn run(&self, arguments: &mut PlironData, unit: u32) {
         let [x, y, _] = self.code.units;
-        let mut data = self.data.clone();
-        data.set_unit_pos([unit % x, unit / x % y, unit / (x * y)]);
-        self.code.engine.run_kernel(&mut data);
+        arguments.set_unit_pos([unit % x, unit / x % y, unit / (x * y)]);
+        self.code.engine.run_kernel(arguments);
     }
 }
 
@@ -74,20 +87,17 @@ impl Ready {
         let pointers = buffers.map(<*mut u8>::cast).collect();
         let data = PlironData::new(pointers, taken.numbers.clone(), taken.cubes, Vec::new());
         let code = taken.code.clone();
-        Ready { units: code.units.iter().product(), shared: Arc::new(Shared::new(Work { code, data })), length }
+        Ready { units: code.units.iter().product(), work: Work { code, data }, length }
     }
 
     fn is_shareable(&self) -> bool {
-        self.units > 1 && self.length.get() > WORTH_SHARING
+        (2..=MAX_UNITS).contains(&self.units) && self.length.get() > WORTH_SHARING
     }
 
     fn alone(&self) {
-        let work = &self.shared.work;
-        let [x, y, _] = work.code.units;
-        let mut data = work.data.clone();
+        let mut arguments = self.work.arguments();
         for unit in 0..self.units {
-            data.set_unit_pos([unit % x, unit / x % y, unit / (x * y)]);
-            work.code.engine.run_kernel(&mut data);
+            self.work.run(&mut arguments, unit);
         }
     }
 }
@@ -118,7 +128,7 @@ impl Pass {
         let helpers = self.helpers.as_ref().filter(|_| launch.is_shareable());
         let threads = match helpers.filter(|helpers| self.wakes || helpers.are_awake()) {
             Some(helpers) => {
-                helpers.share(&launch.shared, launch.units);
+                helpers.share(&launch.work, launch.units);
                 launch.units.min(self.threads as u32)
             }
             None => {

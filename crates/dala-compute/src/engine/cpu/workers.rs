@@ -4,9 +4,13 @@
 //! so does every helper that comes in time: a helper that the system lets wait takes nothing, and nobody waits for it. Whoever
 //! waits spins for some microseconds, because the other is then mostly about to finish, and sleeps after that. Nobody
 //! yields: on a busy machine that gives a whole time slice away.
+//!
+//! What two threads both write travels between their caches, and that is most of what sharing costs. So there is one word to
+//! take units from and one to count them down, and nothing else is written while a launch runs.
 
 use std::hint::spin_loop;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::{self, Thread};
 
@@ -16,6 +20,8 @@ const HELPER_SPINS: u32 = 500;
 const CALLER_SPINS: u32 = 1000;
 /// Code that was built for wide machines keeps much on the stack.
 const STACK: usize = 16 * 1024 * 1024;
+/// More units than this in a launch are not shared: numbers of them are parts of one word.
+pub(super) const MAX_UNITS: u32 = u16::MAX as u32 / 4;
 
 /// Work in units that may run side by side.
 pub(super) trait Units: Send + Sync {
@@ -23,40 +29,110 @@ pub(super) trait Units: Send + Sync {
     fn run_unit(&self, unit: u32);
 }
 
-/// A launch that threads share: which unit is next, and how many are not done.
-pub(super) struct Shared<W> {
-    pub(super) work: W,
-    next: AtomicU32,
-    left: AtomicU32,
+/// What helpers are to do now. It is one launch's at a time.
+#[derive(Default)]
+#[repr(align(128))]
+struct Board {
+    /// What of the launch was taken: [`Taken`].
+    taken: Line<AtomicU64>,
+    /// How many are not done.
+    left: Line<AtomicU64>,
+    launch: Line<Launch>,
     /// Who waits for the last unit, asleep.
     sleeper: Mutex<Option<Thread>>,
 }
 
-impl<W> Shared<W> {
-    pub(super) fn new(work: W) -> Shared<W> {
-        Shared { work, next: AtomicU32::new(u32::MAX / 2), left: AtomicU32::new(0), sleeper: Mutex::default() }
+/// On a line of the cache by itself.
+#[derive(Default)]
+#[repr(align(128))]
+struct Line<T>(T);
+
+/// A reference to a launch's work, and how to do one of its units.
+#[derive(Default)]
+struct Launch {
+    work: AtomicPtr<()>,
+    run: AtomicPtr<()>,
+}
+
+type Run = unsafe fn(*const (), u32);
+
+/// # Safety
+/// The pointer is one to a `W` that lives.
+unsafe fn run_unit_of<W: Units>(work: *const (), unit: u32) {
+    // SAFETY: as the caller promises.
+    unsafe { &*work.cast::<W>() }.run_unit(unit);
+}
+
+/// How many units a launch has, and how many were taken at each end. The caller takes them from the first on, helpers from the
+/// last: so each finds in its cache what it wrote when it did the launch before.
+#[derive(Clone, Copy)]
+struct Taken {
+    units: u16,
+    first: u16,
+    last: u16,
+}
+
+const AT_FIRST: u64 = 1;
+const AT_LAST: u64 = 1 << 16;
+
+impl Taken {
+    fn unpack(word: u64) -> Taken {
+        Taken { first: word as u16, last: (word >> 16) as u16, units: (word >> 32) as u16 }
+    }
+
+    fn none_of(units: u32) -> u64 {
+        u64::from(units) << 32
+    }
+
+    fn are_left(self) -> bool {
+        self.first + self.last < self.units
     }
 }
 
-trait Helped: Send + Sync {
-    /// Does units until none are left.
-    fn help(&self, units: u32);
-}
+impl Board {
+    fn has_work(&self, order: Ordering) -> bool {
+        Taken::unpack(self.taken.0.load(order)).are_left()
+    }
 
-impl<W: Units> Helped for Shared<W> {
-    fn help(&self, units: u32) {
-        loop {
-            // A helper that is late finds none, or those of the same launch made again: both are right.
-            let unit = self.next.fetch_add(1, Ordering::AcqRel);
-            if unit >= units {
+    /// Does units until none are left, from one end.
+    fn help(&self, end: u64) {
+        // Looking before taking bounds how far the counts run over: by one for each thread.
+        while self.has_work(Ordering::Relaxed) {
+            let taken = Taken::unpack(self.taken.0.fetch_add(end, Ordering::AcqRel));
+            if !taken.are_left() {
                 return;
             }
-            self.work.run_unit(unit);
-            if self.left.fetch_sub(1, Ordering::AcqRel) == 1
+            let unit = if end == AT_FIRST { taken.first } else { taken.units - 1 - taken.last };
+            let work = self.launch.0.work.load(Ordering::Relaxed);
+            let run = self.launch.0.run.load(Ordering::Relaxed);
+            // SAFETY: `share` wrote both before it offered the unit that was taken here. It returns when all units are done,
+            // so the work lives, and both are still those of this unit's launch, whichever that is.
+            unsafe { std::mem::transmute::<*mut (), Run>(run)(work, unit.into()) };
+            if self.left.0.fetch_sub(1, Ordering::AcqRel) == 1
                 && let Some(sleeper) = lock(&self.sleeper).take()
             {
                 sleeper.unpark();
             }
+        }
+    }
+
+    /// A helper's life.
+    fn serve(&self, asleep: &AtomicBool, spins: u32) {
+        loop {
+            let mut left = spins;
+            while !self.has_work(Ordering::Acquire) {
+                if left > 0 {
+                    left -= 1;
+                    spin_loop();
+                    continue;
+                }
+                asleep.store(true, Ordering::SeqCst);
+                while !self.has_work(Ordering::SeqCst) {
+                    thread::park();
+                }
+                asleep.store(false, Ordering::SeqCst);
+            }
+            self.help(AT_LAST);
         }
     }
 }
@@ -64,14 +140,6 @@ impl<W: Units> Helped for Shared<W> {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing is left half-done by a panic under these locks.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What helpers are to do now.
-#[derive(Default)]
-struct Board {
-    /// Changes with every launch.
-    turn: AtomicU64,
-    launch: Mutex<Option<(Arc<dyn Helped>, u32)>>,
 }
 
 struct Helper {
@@ -131,53 +199,32 @@ impl Enlisted {
         self.helpers.iter().take(self.wanted).any(|helper| !helper.asleep.load(Ordering::Relaxed))
     }
 
-    /// Does all units, and returns when they are done.
-    pub(super) fn share<W: Units + 'static>(&self, shared: &Arc<Shared<W>>, units: u32) {
-        shared.left.store(units, Ordering::Release);
-        shared.next.store(0, Ordering::Release);
-        *lock(&self.own.board.launch) = Some((shared.clone(), units));
-        self.own.board.turn.fetch_add(1, Ordering::SeqCst);
+    /// Does all units, at most [`MAX_UNITS`], and returns when they are done.
+    pub(super) fn share<W: Units>(&self, work: &W, units: u32) {
+        debug_assert!(units <= MAX_UNITS);
+        let board = &*self.own.board;
+        let run: Run = run_unit_of::<W>;
+        board.launch.0.work.store(ptr::from_ref(work).cast_mut().cast(), Ordering::Relaxed);
+        board.launch.0.run.store(run as *mut (), Ordering::Relaxed);
+        board.left.0.store(units.into(), Ordering::Relaxed);
+        board.taken.0.store(Taken::none_of(units), Ordering::SeqCst);
         for helper in self.helpers.iter().take(self.wanted.min(units as usize - 1)) {
             if helper.asleep.load(Ordering::SeqCst) {
                 helper.thread.unpark();
             }
         }
-        shared.help(units);
+        board.help(AT_FIRST);
         let mut spins = if self.own.spins { CALLER_SPINS } else { 0 };
-        while shared.left.load(Ordering::Acquire) != 0 {
+        while board.left.0.load(Ordering::Acquire) != 0 {
             if spins > 0 {
                 spins -= 1;
                 spin_loop();
                 continue;
             }
-            *lock(&shared.sleeper) = Some(thread::current());
+            *lock(&board.sleeper) = Some(thread::current());
             // The last unit may have been done before anyone knew whom to wake.
-            if shared.left.load(Ordering::Acquire) != 0 {
+            if board.left.0.load(Ordering::Acquire) != 0 {
                 thread::park();
-            }
-        }
-    }
-}
-
-impl Board {
-    /// A helper's life.
-    fn serve(&self, asleep: &AtomicBool, spins: u32) {
-        let mut seen = 0;
-        loop {
-            let mut left = spins;
-            while self.turn.load(Ordering::Acquire) == seen && left > 0 {
-                left -= 1;
-                spin_loop();
-            }
-            asleep.store(true, Ordering::SeqCst);
-            while self.turn.load(Ordering::SeqCst) == seen {
-                thread::park();
-            }
-            asleep.store(false, Ordering::SeqCst);
-            seen = self.turn.load(Ordering::Acquire);
-            let launch = lock(&self.launch).clone();
-            if let Some((launch, units)) = launch {
-                launch.help(units);
             }
         }
     }
@@ -186,6 +233,7 @@ impl Board {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicU32;
     use std::time::{Duration, Instant};
 
     struct Counts(Vec<AtomicU32>, Duration);
@@ -200,8 +248,8 @@ mod tests {
         }
     }
 
-    fn counts(units: u32, each: Duration) -> Arc<Shared<Counts>> {
-        Arc::new(Shared::new(Counts((0..units).map(|_| AtomicU32::new(0)).collect(), each)))
+    fn counts(units: u32, each: Duration) -> Counts {
+        Counts((0..units).map(|_| AtomicU32::new(0)).collect(), each)
     }
 
     /// The helpers are the process's, and other tests use them too.
@@ -220,7 +268,7 @@ mod tests {
             let shared = counts(units, each);
             for launch in 1..=2000 {
                 enlist(3).share(&shared, units);
-                for count in &shared.work.0 {
+                for count in &shared.0 {
                     assert_eq!(count.load(Ordering::Relaxed), launch, "{units} units");
                 }
                 if launch % 500 == 0 {
@@ -243,6 +291,6 @@ mod tests {
     fn long_units_are_waited_for_asleep() {
         let shared = counts(2, Duration::from_millis(20));
         enlist(1).share(&shared, 2);
-        assert!(shared.work.0.iter().all(|count| count.load(Ordering::Relaxed) == 1));
+        assert!(shared.0.iter().all(|count| count.load(Ordering::Relaxed) == 1));
     }
 }
