@@ -464,6 +464,23 @@ defmodule ComputeTest do
       assert output =~ "{:ok, "
     end
 
+    test "runs where some schedulers are not online, as on one core of several" do
+      code = """
+      {:ok, _} = Application.ensure_all_started(:dala_compute)
+      alias Dala.Gpu.Compute
+      IO.inspect(Compute.read_list(Compute.buffer([3.0], {1})))
+      # Asks every process.
+      defmodule Gone, do: nil
+      :code.delete(Gone)
+      IO.inspect(:code.purge(Gone))
+      """
+
+      paths = Enum.flat_map(:code.get_path(), &["-pa", List.to_string(&1)])
+      ask = fn -> System.cmd("elixir", ["--erl", "+S 2:1"] ++ paths ++ ["-e", code], stderr_to_stdout: true) end
+      assert {:ok, {output, 0}} = Task.yield(Task.async(ask), 50_000)
+      assert output =~ "[3.0]"
+    end
+
     test "is not replaced in a running system, and goes on" do
       {module, binary, file} = :code.get_object_code(Native)
 

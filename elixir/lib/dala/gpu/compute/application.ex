@@ -21,10 +21,11 @@ defmodule Dala.Gpu.Compute.Application do
     Supervisor.start_link(children, options)
   end
 
-  # Whichever scheduler ends the VM knows then what to do about kernels that are being compiled.
+  # Whichever scheduler ends the VM knows then what to do about kernels that are being compiled. A process of a scheduler
+  # that is not online would never run, and whoever asks all processes for something would wait for it.
   defp attend_exit do
     if Native.not_loaded() == nil do
-      for id <- 1..:erlang.system_info(:schedulers),
+      for id <- 1..:erlang.system_info(:schedulers_online),
           do: :erlang.spawn_opt(&Native.attend_exit/0, scheduler: id)
     end
   end
