@@ -519,7 +519,7 @@ defmodule Dala.Gpu.Compute.LifeTest do
   # Asking for what is live waits for what is queued and so sees little. The peak sees everything, but never falls: a VM of
   # its own has one of its own.
   defp assert_below_80_mb(what, work) do
-    {:ok, peer, _} = :peer.start_link(%{connection: :standard_io, args: ['-pa' | :code.get_path()]})
+    {:ok, peer, _} = :peer.start_link(%{connection: :standard_io, args: [~c"-pa" | :code.get_path()]})
     {:ok, _} = :peer.call(peer, :application, :ensure_all_started, [:dala_compute])
 
     module = """
