@@ -124,6 +124,7 @@ defmodule Dala.Gpu.Compute.Native do
   def measure(_on), do: nif()
   def measurements, do: nif()
   def time_runs(_device, _call, _times, _tag), do: nif()
+  def panic_in(_place, _tag), do: nif()
 
   # Not `raise`, of which compilers know that it never returns: they would say so of every native function.
   defp nif, do: :erlang.nif_error(Error.new(:nif_not_loaded, not_loaded() || "not loaded"))
