@@ -77,6 +77,7 @@ defmodule Dala.Gpu.Compute.LifeTest do
   test "the server is killed 50 times under load" do
     {parent, before} = {self(), Compute.buffer([1.0, 2.0, 3.0], {3})}
     stop = :atomics.new(1, [])
+    under_patient_supervisor()
 
     workers =
       for number <- 1..100 do
@@ -445,6 +446,19 @@ defmodule Dala.Gpu.Compute.LifeTest do
     else
       other -> {:halt, {:wrong, other, expected}}
     end
+  end
+
+  # The server, for this test: the application's own supervisor would take so many kills for a loop of crashes.
+  defp under_patient_supervisor do
+    options = [strategy: :one_for_one, max_restarts: 1000, max_seconds: 5]
+    :ok = Supervisor.terminate_child(Dala.Gpu.Compute.Supervisor, Server)
+    on_exit(fn -> {:ok, _} = Supervisor.restart_child(Dala.Gpu.Compute.Supervisor, Server) end)
+
+    start_supervised!(%{
+      id: :patient,
+      type: :supervisor,
+      start: {Supervisor, :start_link, [[Server], options]}
+    })
   end
 
   # What the function returns, once the process that called it is dead.
