@@ -198,6 +198,7 @@ defmodule Dala.Gpu.Compute.CodecTest do
     end
   end
 
+  @tag :long
   test "a million elements" do
     list = for n <- 1..1_000_000, do: n * 0.5
     {:ok, bytes} = Codec.encode(list, :f32)

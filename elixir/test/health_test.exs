@@ -5,6 +5,7 @@ defmodule Dala.Gpu.Compute.HealthTest do
   #   DALA_HEALTH_SEED      what it is
   use ExUnit.Case, async: false
 
+  @moduletag :long
   alias Dala.Gpu.Compute
   alias Dala.Gpu.Compute.{Error, Native, Stream}
 

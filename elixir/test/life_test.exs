@@ -44,6 +44,7 @@ defmodule Dala.Gpu.Compute.LifeTest do
     assert is_reference(shared.ref)
   end
 
+  @tag :long
   test "a buffer outlives the process that made it" do
     values = for n <- 1..200, into: %{}, do: {n, rem(n * 7, 256)}
 
