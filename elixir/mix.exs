@@ -14,6 +14,8 @@ defmodule Dala.Gpu.Compute.MixProject do
       # The library is built first: the kernel macros use it while the rest compiles.
       compilers: [:dala_cargo] ++ Mix.compilers(),
       elixirc_paths: elixirc_paths(Mix.env()),
+      # They are loaded by the tests that use them.
+      test_ignore_filters: [&String.starts_with?(&1, "test/documents/")],
       start_permanent: Mix.env() == :prod,
       deps: deps(),
       package: package(),

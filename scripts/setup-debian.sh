@@ -6,7 +6,7 @@
 #  2. LLVM 22 for the engine's CPU runtime (and LLD for its ROCm back end, which is type-checked). The engine's build script looks for a prebuilt bundle in a folder of the
 #     user's data directory and downloads it if it is missing; Debian's packages are put in that place instead, so that
 #     nothing is downloaded from anywhere but Debian.
-#  3. Elixir and Erlang for the Elixir package.
+#  3. Elixir and Erlang for the Elixir package, and debootstrap, by which scripts/elixir-root gets newer ones.
 #  4. Python with virtual environments, for scripts/get-models.
 #  5. What windows need on X11, and an X server without a screen to test them on.
 #  6. gdb, which says where a process was that died.
@@ -19,7 +19,7 @@ prefix=${XDG_DATA_HOME:-$HOME/.local/share}/tracel/$bundle
 
 packages=(build-essential pkg-config vulkan-tools libegl1 libgles2
   llvm-22-dev libpolly-22-dev liblld-22-dev libz3-dev libzstd-dev zlib1g-dev libxml2-dev
-  elixir erlang-dev python3-venv gdb
+  elixir erlang-dev debootstrap python3-venv gdb
   xvfb libx11-xcb1 libxcursor1 libxi6 libxrandr2 libxkbcommon-x11-0)
 mesa=(mesa-vulkan-drivers libegl-mesa0 libgl1-mesa-dri)
 

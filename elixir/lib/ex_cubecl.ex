@@ -172,6 +172,9 @@ defmodule ExCubecl do
       iex> {:ok, command} = ExCubecl.submit(~s({"op": "run_kernel", "kernel": "relu", "inputs": [\#{id}], "output": \#{id}}))
       iex> ExCubecl.wait(command)
       :ok
+      iex> {:ok, data} = ExCubecl.read(buffer)
+      iex> data == <<0.0::float-32-little, 2.0::float-32-little>>
+      true
       iex> {:error, error} = ExCubecl.submit("some_command")
       iex> error.code
       :invalid_command

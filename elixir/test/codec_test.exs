@@ -189,11 +189,16 @@ defmodule Dala.Gpu.Compute.CodecTest do
         Codec.decode(<<1, 2, 3>>, :f32)
       end
 
-      assert_raise ArgumentError, ~r/unknown element type :f16/, fn -> Codec.decode(<<>>, :f16) end
+      for unknown <- [:f16, "f32", nil] do
+        message = ~r/unknown element type #{inspect(unknown)}/
+        assert_raise ArgumentError, message, fn -> Codec.decode(<<>>, unknown) end
+      end
+
       assert_raise ArgumentError, "expected a binary, got [1]", fn -> Codec.decode([1], :u8) end
     end
   end
 
+  @tag :long
   test "a million elements" do
     list = for n <- 1..1_000_000, do: n * 0.5
     {:ok, bytes} = Codec.encode(list, :f32)

@@ -188,6 +188,7 @@ defmodule DocumentsTest do
     end
 
     for {photo, class} <- [cat_chelsea: 285, espresso_coffee: 967, tripod_camera: 872] do
+      @tag :long
       @tag example: "pipeline_ai_inference", photo: "#{photo}.crop224.png", class: class
       test "AI inference, #{photo}", %{example: name, photo: photo, class: class} do
         camera = Models.photo!(photo)

@@ -5,6 +5,7 @@ defmodule Dala.Gpu.Compute.HealthTest do
   #   DALA_HEALTH_SEED      what it is
   use ExUnit.Case, async: false
 
+  @moduletag :long
   alias Dala.Gpu.Compute
   alias Dala.Gpu.Compute.{Error, Native, Stream}
 
@@ -395,7 +396,7 @@ defmodule Dala.Gpu.Compute.HealthTest do
   end
 
   defp longest_in_new_vm do
-    {:ok, peer, _} = :peer.start_link(%{connection: :standard_io, args: ['-pa' | :code.get_path()]})
+    {:ok, peer, _} = :peer.start_link(%{connection: :standard_io, args: [~c"-pa" | :code.get_path()]})
     {:ok, _} = :peer.call(peer, :application, :ensure_all_started, [:dala_compute])
 
     code = """

@@ -44,6 +44,7 @@ defmodule Dala.Gpu.Compute.LifeTest do
     assert is_reference(shared.ref)
   end
 
+  @tag :long
   test "a buffer outlives the process that made it" do
     values = for n <- 1..200, into: %{}, do: {n, rem(n * 7, 256)}
 
@@ -77,6 +78,7 @@ defmodule Dala.Gpu.Compute.LifeTest do
   test "the server is killed 50 times under load" do
     {parent, before} = {self(), Compute.buffer([1.0, 2.0, 3.0], {3})}
     stop = :atomics.new(1, [])
+    under_patient_supervisor()
 
     workers =
       for number <- 1..100 do
@@ -447,6 +449,19 @@ defmodule Dala.Gpu.Compute.LifeTest do
     end
   end
 
+  # The server, for this test: the application's own supervisor would take so many kills for a loop of crashes.
+  defp under_patient_supervisor do
+    options = [strategy: :one_for_one, max_restarts: 1000, max_seconds: 5]
+    :ok = Supervisor.terminate_child(Dala.Gpu.Compute.Supervisor, Server)
+    on_exit(fn -> {:ok, _} = Supervisor.restart_child(Dala.Gpu.Compute.Supervisor, Server) end)
+
+    start_supervised!(%{
+      id: :patient,
+      type: :supervisor,
+      start: {Supervisor, :start_link, [[Server], options]}
+    })
+  end
+
   # What the function returns, once the process that called it is dead.
   defp in_process_that_is_killed(function) do
     parent = self()
@@ -519,7 +534,7 @@ defmodule Dala.Gpu.Compute.LifeTest do
   # Asking for what is live waits for what is queued and so sees little. The peak sees everything, but never falls: a VM of
   # its own has one of its own.
   defp assert_below_80_mb(what, work) do
-    {:ok, peer, _} = :peer.start_link(%{connection: :standard_io, args: ['-pa' | :code.get_path()]})
+    {:ok, peer, _} = :peer.start_link(%{connection: :standard_io, args: [~c"-pa" | :code.get_path()]})
     {:ok, _} = :peer.call(peer, :application, :ensure_all_started, [:dala_compute])
 
     module = """

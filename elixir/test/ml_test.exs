@@ -98,7 +98,7 @@ defmodule Dala.MLTest do
       refute Enum.any?(Compute.kernels(), &(&1.name == Atom.to_string(name)))
       assert {:error, %{code: :unknown_model}} = ML.predict(name, plain([1, 2, 3]))
 
-      for bad <- [nil, 1, 'charlist', <<255>>, "a\0b"],
+      for bad <- [nil, 1, ~c"charlist", <<255>>, "a\0b"],
           do: assert_raise(ArgumentError, fn -> Compute.load_model(name, bad) end)
 
       for bad <- [nil, 1, {}, <<255>>],

@@ -171,7 +171,7 @@ defmodule PictureTest do
       ends =
         for file <- files, _ <- 1..60 do
           at = :rand.uniform(byte_size(file) - 1)
-          <<head::binary-size(at), _, tail::binary>> = file
+          {head, <<_, tail::binary>>} = :erlang.split_binary(file, at)
 
           case Media.decode(<<head::binary, :rand.uniform(256) - 1, tail::binary>>) do
             {:ok, buffer} -> Compute.free(buffer) && :ok
@@ -188,7 +188,9 @@ defmodule PictureTest do
     end
 
     test "raises on what is no file" do
-      for bad <- [nil, 'list', :atom, <<1::3>>], do: assert_raise(ArgumentError, fn -> Media.decode(bad) end)
+      for bad <- [nil, ~c"list", :atom, <<1::3>>],
+          do: assert_raise(ArgumentError, fn -> Media.decode(bad) end)
+
       for bad <- [-1, nil, 1.5], do: assert_raise(ArgumentError, fn -> Media.decode("", max_pixels: bad) end)
       assert_raise ArgumentError, fn -> Media.decode("", max: 1) end
       assert_raise ArgumentError, fn -> Media.decode("", :max) end

@@ -3,7 +3,7 @@ defmodule ReadmeTest do
   # such as a photo, is said here.
   use ExUnit.Case
 
-  import ExUnit.CaptureIO, only: [with_io: 1]
+  import ExUnit.CaptureIO, only: [with_io: 1, with_io: 2]
 
   alias Dala.Gpu.Compute
   alias Dala.Test.Models
@@ -62,8 +62,10 @@ defmodule ReadmeTest do
     # A model's name is taken once, and every page loads it.
     name = ":mobilenet_v2_" <> String.replace(String.downcase(page), ~r/[^a-z]/, "_")
     quoted = block |> String.replace(":mobilenet_v2", name) |> Code.string_to_quoted!(file: page)
-    # What a block prints is of no interest.
-    {{_value, binding, env}, _printed} = with_io(fn -> Code.eval_quoted_with_env(quoted, binding, env) end)
+    evaluate = fn -> Code.eval_quoted_with_env(quoted, binding, env) end
+    # What a block prints is of no interest; what the compiler has to say of it is.
+    {{{_value, binding, env}, _printed}, warnings} = with_io(:stderr, fn -> with_io(evaluate) end)
+    assert warnings == ""
     {binding, env}
   end
 

@@ -282,6 +282,7 @@ defmodule SurfaceTest do
       assert :ok = Gpu.present(surface)
     end
 
+    @tag :long
     test "100 that were opened and killed give their memory back" do
       open = fn ->
         {:ok, surface} = Gpu.create_surface(1024, 1024)

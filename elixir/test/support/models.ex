@@ -50,13 +50,19 @@ defmodule Dala.Test.Models do
     none = List.duplicate(0, size)
 
     {rows, _} =
-      Enum.map_reduce(for(<<how, row::binary-size(size) <- rows>>, do: {how, row}), none, fn {how, row},
-                                                                                             above ->
+      Enum.map_reduce(rows(rows, size), none, fn {how, row}, above ->
         row = row(how, :binary.bin_to_list(row), above, channels)
         {row, row}
       end)
 
     IO.iodata_to_binary(rows)
+  end
+
+  defp rows("", _size), do: []
+
+  defp rows(<<how, rows::binary>>, size) do
+    {row, rest} = :erlang.split_binary(rows, size)
+    [{how, row} | rows(rest, size)]
   end
 
   # The queue has what is to the left and above to the left of the next ones.

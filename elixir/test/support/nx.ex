@@ -52,7 +52,8 @@ unless Code.ensure_loaded?(Nx) do
     def to_binary(%Nx.Tensor{data: data}), do: data
 
     def to_flat_list(%Nx.Tensor{data: data, type: {kind, bits} = type}) when kind in [:f, :s, :u] do
-      for <<element::binary-size(div(bits, 8)) <- data>>, do: decode(element, type)
+      bytes = div(bits, 8)
+      for at <- 0..(byte_size(data) - 1)//bytes, do: decode(binary_part(data, at, bytes), type)
     end
 
     defp names(shape, opts), do: opts[:names] || List.duplicate(nil, tuple_size(shape))
@@ -90,20 +91,21 @@ unless Code.ensure_loaded?(Nx) do
     defp decode(<<0x7F800000::native-32>>, {:f, 32}), do: :infinity
     defp decode(<<0xFF800000::native-32>>, {:f, 32}), do: :neg_infinity
 
+    # Sizes are part of what is matched: new Elixirs want those from outside pinned, old ones cannot pin them.
     defp decode(element, {:f, bits}) do
-      case element do
-        <<number::float-native-size(bits)>> -> number
+      case <<bits, element::binary>> do
+        <<bits, number::float-native-size(bits)>> -> number
         _ -> :nan
       end
     end
 
     defp decode(element, {:s, bits}) do
-      <<number::signed-native-size(bits)>> = element
+      <<bits, number::signed-native-size(bits)>> = <<bits, element::binary>>
       number
     end
 
     defp decode(element, {:u, bits}) do
-      <<number::unsigned-native-size(bits)>> = element
+      <<bits, number::unsigned-native-size(bits)>> = <<bits, element::binary>>
       number
     end
   end

@@ -34,7 +34,7 @@ defmodule Mix.Tasks.Dala.Info do
 
   defp default(info) do
     memory = Compute.memory()
-    by_support = Enum.group_by(info.dtypes, &elem(&1, 1), &elem(&1, 0))
+    by_support = Enum.sort(Enum.group_by(info.dtypes, &elem(&1, 1), &elem(&1, 0)))
 
     types =
       Enum.map_join(by_support, "; ", fn {how, types} -> "#{how} #{Enum.join(Enum.sort(types), " ")}" end)

@@ -1,10 +1,12 @@
 //! Answers to processes, as messages.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
-use dala_compute::{Command, Error, Readback};
+use dala_compute::{Command, EngineError, Error, Readback};
 use rustler::env::SavedTerm;
 use rustler::thread::is_scheduler_thread;
 use rustler::{Encoder, Env, LocalPid, OwnedEnv, ResourceArc, Term};
@@ -41,19 +43,39 @@ impl Caller {
     pub(crate) fn answer(mut self, answer: impl for<'a> FnOnce(Env<'a>) -> Term<'a>) {
         let Caller { pid, env, tag } = &mut self;
         // If the process is gone, nobody wants to know.
-        let _ = env.send_and_clear(pid, |env| (tag.load(env), answer(env)).encode(env));
+        let _ = env.send_and_clear(pid, |env| (tag.load(env), caught(env, answer)).encode(env));
+    }
+
+    /// Does something, and answers with what came of it.
+    pub(crate) fn answer_with<T>(self, work: impl FnOnce() -> T, encode: impl for<'a> FnOnce(Env<'a>, T) -> Term<'a>) {
+        let done = catch_unwind(AssertUnwindSafe(work));
+        self.answer(|env| match done {
+            Ok(value) => encode(env, value),
+            Err(payload) => panicked(env, &*payload),
+        });
     }
 
     /// Answers `{tag, number, answer}`.
     pub(crate) fn answer_numbered(mut self, number: u64, answer: impl for<'a> FnOnce(Env<'a>) -> Term<'a>) {
         let Caller { pid, env, tag } = &mut self;
-        let _ = env.send_and_clear(pid, |env| (tag.load(env), number, answer(env)).encode(env));
+        let _ = env.send_and_clear(pid, |env| (tag.load(env), number, caught(env, answer)).encode(env));
     }
 
     /// Answers how a command ended.
     pub(crate) fn answer_result(self, result: Result<(), Error>) {
         self.answer(|env| terms::result(env, &result));
     }
+}
+
+/// The answer. Somebody waits for it: a panic must become one too, or they would wait for ever.
+fn caught<'a>(env: Env<'a>, answer: impl FnOnce(Env<'a>) -> Term<'a>) -> Term<'a> {
+    catch_unwind(AssertUnwindSafe(|| answer(env))).unwrap_or_else(|payload| panicked(env, &*payload))
+}
+
+fn panicked<'a>(env: Env<'a>, payload: &(dyn Any + Send)) -> Term<'a> {
+    let text = payload.downcast_ref::<String>().map(String::as_str).or(payload.downcast_ref::<&str>().copied());
+    let message = format!("a panic: {}", text.unwrap_or("no message"));
+    terms::result(env, &Err(EngineError::Internal { message }.into()))
 }
 
 /// Somebody who waits for a command, and may stop waiting.

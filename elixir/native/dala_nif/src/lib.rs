@@ -93,25 +93,22 @@ impl Drop for DeviceResource {
 
 #[rustler::nif]
 fn open(env: Env, name: String, budget: Option<u64>, tag: Term) -> Atom {
-    let caller = Caller::new(env, tag);
-    in_a_thread(move || {
+    let open = move || {
         let mut options = dala_compute::DeviceOptions::new();
         options.memory_budget = budget;
-        let device = Device::open_with(&name, options);
+        Device::open_with(&name, options)
+    };
+    in_a_thread(Caller::new(env, tag), open, |env, device| {
         let resource = |device| ResourceArc::new(DeviceResource(device, AtomicBool::new(false), Models::default()));
-        caller.answer(|env| answer(env, device.map(resource).map_err(Failure::from)));
+        answer(env, device.map(resource).map_err(Failure::from))
     })
 }
 
 #[rustler::nif]
 fn devices(env: Env, tag: Term) -> Atom {
-    let caller = Caller::new(env, tag);
-    in_a_thread(move || {
-        let devices = Device::list();
-        caller.answer(|env| {
-            let infos: Vec<Term> = devices.iter().map(|info| terms::info(env, info)).collect();
-            (atoms::ok(), infos).encode(env)
-        });
+    in_a_thread(Caller::new(env, tag), Device::list, |env, devices| {
+        let infos: Vec<Term> = devices.iter().map(|info| terms::info(env, info)).collect();
+        (atoms::ok(), infos).encode(env)
     })
 }
 
@@ -127,14 +124,10 @@ fn stats<'a>(env: Env<'a>, device: Dev) -> Term<'a> {
 
 #[rustler::nif]
 fn memory(env: Env, device: Dev, tag: Term) -> Atom {
-    let caller = Caller::new(env, tag);
-    in_a_thread(move || {
-        let memory = device.0.memory();
-        let buffers = device.0.buffer_count();
-        caller.answer(|env| match memory {
-            Ok(memory) => (atoms::ok(), terms::memory(env, &memory, buffers)).encode(env),
-            Err(error) => terms::result(env, &Err(error)),
-        });
+    let ask = move || (device.0.memory(), device.0.buffer_count());
+    in_a_thread(Caller::new(env, tag), ask, |env, (memory, buffers)| match memory {
+        Ok(memory) => (atoms::ok(), terms::memory(env, &memory, buffers)).encode(env),
+        Err(error) => terms::result(env, &Err(error)),
     })
 }
 
@@ -158,30 +151,26 @@ fn is_suspended(device: Dev) -> bool {
 
 #[rustler::nif]
 fn trim(env: Env, device: Dev, tag: Term) -> Atom {
-    let caller = Caller::new(env, tag);
-    in_a_thread(move || {
+    let give_back = move || {
         host::trim();
-        caller.answer_result(device.0.trim());
-    })
+        device.0.trim()
+    };
+    in_a_thread(Caller::new(env, tag), give_back, |env, result| terms::result(env, &result))
 }
 
 #[rustler::nif]
 fn memory_pressure(env: Env, device: Dev, tag: Term) -> Atom {
-    let caller = Caller::new(env, tag);
-    in_a_thread(move || {
+    let give_back = move || {
         host::trim();
-        caller.answer_result(device.0.memory_pressure());
-    })
+        device.0.memory_pressure()
+    };
+    in_a_thread(Caller::new(env, tag), give_back, |env, result| terms::result(env, &result))
 }
 
 #[rustler::nif]
 fn suspend(env: Env, device: Dev, fail: bool, tag: Term) -> Atom {
-    let caller = Caller::new(env, tag);
     let pending = if fail { WhileSuspended::Fail } else { WhileSuspended::Wait };
-    in_a_thread(move || {
-        device.0.suspend(pending);
-        caller.answer_result(Ok(()));
-    })
+    in_a_thread(Caller::new(env, tag), move || device.0.suspend(pending), |env, ()| atoms::ok().encode(env))
 }
 
 #[rustler::nif]
@@ -227,13 +216,10 @@ fn define<'a>(
 #[rustler::nif]
 fn load_model(env: Env, device: Dev, name: String, path: String, tag: Term) -> Atom {
     measured("load_model", || {
-        let caller = Caller::new(env, tag);
-        in_a_thread(move || {
-            let loaded = device.2.load(&device.0, &name, &path);
-            caller.answer(|env| match &loaded {
-                Ok(model) => (atoms::ok(), terms::model(env, model)).encode(env),
-                Err(why) => (atoms::error(), terms::not_loaded(env, why)).encode(env),
-            });
+        let load = move || device.2.load(&device.0, &name, &path);
+        in_a_thread(Caller::new(env, tag), load, |env, loaded| match &loaded {
+            Ok(model) => (atoms::ok(), terms::model(env, model)).encode(env),
+            Err(why) => (atoms::error(), terms::not_loaded(env, why)).encode(env),
         })
     })
 }
@@ -473,10 +459,8 @@ fn stop_waiting(wait: ResourceArc<Wait>) -> Atom {
 fn cancel(env: Env, device: Dev, id: u64, tag: Term) -> Atom {
     measured("cancel", || {
         let caller = Caller::new(env, tag);
-        later(move || {
-            let cancelled = command(&device.0, id).map(|command| command.cancel());
-            caller.answer(|env| answer(env, cancelled));
-        });
+        let cancel = move || command(&device.0, id).map(|command| command.cancel());
+        later(move || caller.answer_with(cancel, answer));
         atoms::ok()
     })
 }
@@ -784,21 +768,42 @@ fn measurements() -> Vec<(&'static str, u64, u64, u64)> {
 /// nanoseconds of each.
 #[rustler::nif]
 fn time_runs<'a>(env: Env<'a>, device: Dev, call: (String, Vec<Buf>, Buf), times: usize, tag: Term<'a>) -> Atom {
-    let caller = Caller::new(env, tag);
-    in_a_thread(move || {
+    let measure = move || {
         let (kernel, inputs, output) = call;
         let inputs: Vec<&Buffer> = inputs.iter().map(|input| &input.0).collect();
         let run = |_| {
             let start = std::time::Instant::now();
             device.0.run(&kernel, &inputs, &output.0, ()).map(|()| start.elapsed().as_nanos() as u64)
         };
-        let times = (0..times).map(run).collect::<Result<Vec<u64>, _>>();
-        caller.answer(|env| answer(env, times.map_err(Failure::from)));
-    })
+        (0..times).map(run).collect::<Result<Vec<u64>, _>>().map_err(Failure::from)
+    };
+    in_a_thread(Caller::new(env, tag), measure, answer)
 }
 
-/// Does something that may take long; if there is no thread for it, here and now.
-fn in_a_thread(work: impl FnOnce() + Send + 'static) -> Atom {
+/// Panics where calls do their work, for tests: whoever waits is to be answered all the same.
+#[rustler::nif]
+fn panic_in(env: Env, place: String, tag: Term) -> Atom {
+    // Unlike `panic!`, this reports nothing.
+    fn panics<T>() -> T {
+        std::panic::resume_unwind(Box::new("as asked"))
+    }
+    let caller = Caller::new(env, tag);
+    match place.as_str() {
+        "thread" => return in_a_thread(caller, panics, |env, ()| atoms::ok().encode(env)),
+        "answer" => return in_a_thread(caller, || (), |_, ()| panics()),
+        "frame" => later(move || caller.answer_numbered(7, |_| panics())),
+        _ => later(move || caller.answer_with(panics, |env, ()| atoms::ok().encode(env))),
+    }
+    atoms::ok()
+}
+
+/// Answers with what comes of something that may take long.
+fn in_a_thread<T>(
+    caller: Caller,
+    work: impl FnOnce() -> T + Send + 'static,
+    encode: impl for<'a> FnOnce(Env<'a>, T) -> Term<'a> + Send + 'static,
+) -> Atom {
+    let work = move || caller.answer_with(work, encode);
     let work = std::sync::Arc::new(std::sync::Mutex::new(Some(work)));
     let take = |work: &std::sync::Mutex<Option<_>>| lock(work).take();
     let in_thread = work.clone();

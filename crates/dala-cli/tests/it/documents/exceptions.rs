@@ -73,6 +73,8 @@ pub(crate) const NOT_RUN: &[Exception] = &[
     never("scripts/make-pictures", "writes into the project; the tests here run it in another folder"),
     // Elixir.
     ci("DALA_DEVICE=cpu mix test", ELIXIR),
+    ci("DALA_DEVICE=cpu mix test --exclude long", ELIXIR),
+    ci("../scripts/elixir-root mix test --exclude long", "mix_test timeout 180 scripts/elixir-root"),
     ci("DALA_HEALTH_SECONDS=5 mix test test/health_test.exs", ELIXIR),
     ci("DALA_HOSTILE_CALLS=1000000 mix test test/hostile_test.exs", ELIXIR),
     ci("DALA_DEVICE=cpu MIX_ENV=test mix run bench/figures.exs", "MIX_ENV=test mix run bench/figures.exs"),

@@ -5,6 +5,8 @@ defmodule Dala.Gpu.Compute.Native do
   #
   # No function waits for a device. Those with a `tag` answer later, by a message `{tag, answer}`.
 
+  alias Dala.Gpu.Compute.Error
+
   @on_load :load
 
   @doc false
@@ -122,6 +124,8 @@ defmodule Dala.Gpu.Compute.Native do
   def measure(_on), do: nif()
   def measurements, do: nif()
   def time_runs(_device, _call, _times, _tag), do: nif()
+  def panic_in(_place, _tag), do: nif()
 
-  defp nif, do: raise(Dala.Gpu.Compute.Error, code: :nif_not_loaded, message: not_loaded() || "not loaded")
+  # Not `raise`, of which compilers know that it never returns: they would say so of every native function.
+  defp nif, do: :erlang.nif_error(Error.new(:nif_not_loaded, not_loaded() || "not loaded"))
 end

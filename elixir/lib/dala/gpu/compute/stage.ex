@@ -4,13 +4,14 @@ defmodule Dala.Gpu.Compute.Stage do
 
   alias Dala.Gpu.Compute.{Buffer, Codec, Error, Transient}
 
-  @keys %{
+  # A list, not a map: messages name them in this order.
+  @keys [
     run_kernel: [:op, :kernel, :inputs, :output, :params],
     copy_buffer: [:op, :kernel, :inputs, :output, :params],
     write_buffer: [:op, :output, :data],
     barrier: [:op, :kernel, :inputs, :output, :params]
-  }
-  @ops Map.keys(@keys)
+  ]
+  @ops Keyword.keys(@keys)
   @max_rank 32
 
   @doc false
@@ -51,7 +52,7 @@ defmodule Dala.Gpu.Compute.Stage do
   defp proper?(list), do: is_list(list) and not List.improper?(list)
 
   defp translate(%{op: op} = stage) when op in @ops do
-    case Map.keys(stage) -- @keys[op] do
+    case Enum.sort(Map.keys(stage) -- @keys[op]) do
       [] -> translate(op, stage)
       [key | _] -> {:error, "#{short(key)} is no key of #{inspect(op)}: it has #{inspect(@keys[op])}"}
     end
