@@ -7,7 +7,7 @@ use dala_spec::{Data, TensorType};
 
 use crate::ModelError;
 use crate::error::shown;
-use crate::limits::MAX_WEIGHTS;
+use crate::limits::{MAX_RANK, MAX_WEIGHTS};
 
 macro_rules! operators {
     ($($name:ident: $min:literal..=$max:literal),+ $(,)?) => {
@@ -110,6 +110,25 @@ impl Graph {
         }
         let what = "all weights together".to_owned();
         Err(ModelError::TooLarge { what, limit: format!("{MAX_WEIGHTS} elements") })
+    }
+
+    /// Batch sizes above one that shapes in the file may have been written down for: what divides one of them, in order.
+    pub(crate) fn batches(&self) -> Vec<usize> {
+        /// Each is tried, and a file may be hostile.
+        const MOST: usize = 64;
+        const LARGEST: usize = 4096;
+        let shapes = self.nodes.iter().filter(|node| node.operator == Operator::Reshape);
+        let shapes = shapes.filter_map(|node| self.constants.get(&(*node.inputs.get(1)?)?));
+        let size = |shape: &Tensor| {
+            let sizes = shape.data.iter().map(|size| size.as_i64()).filter(|size| *size > 0);
+            sizes.take(MAX_RANK).fold(1usize, |all, size| all.saturating_mul(size as usize))
+        };
+        let mut sizes: Vec<usize> = shapes.map(size).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes.truncate(MOST);
+        let divides = |batch: &usize| sizes.iter().any(|size| size.is_multiple_of(*batch));
+        (2..=LARGEST).filter(divides).take(MOST).collect()
     }
 
     /// Puts the nodes in an order in which they can run, and drops those that no output needs.

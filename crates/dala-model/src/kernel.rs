@@ -89,9 +89,8 @@ impl Model {
         let [output] = self.outputs() else { return Err(LoadError::Outputs { found: self.outputs().len() }) };
         let operators: usize = self.operators().iter().map(|(_, count)| count).sum();
         let summary = format!("A network of {operators} operators and {} parameters", self.parameters());
-        let mut spec = KernelSpec::new(name, Class::Composite)
-            .summary(summary)
-            .tolerance(Tolerance::Close { epsilons: 8192.0, absolute_epsilons: 8192.0 });
+        let mut spec =
+            KernelSpec::new(name, Class::Composite).summary(summary).tolerance(Tolerance::close(8192.0, 8192.0));
         for (number, port) in self.inputs().iter().enumerate() {
             spec = spec.input(argument(&port.name, number, self.inputs()), only(port.dtype));
         }
@@ -101,7 +100,7 @@ impl Model {
             spec.computed(text, OutputDType::OneOf(only(output.dtype)), move |call| shape(&inputs, &result, call));
         let made = Made { model: self.clone(), inputs: self.inputs().to_vec(), known: Mutex::default() };
         // Whatever is wrong shows now, and not at the first call.
-        made.composite(self.fixed_batch().unwrap_or(1)).map_err(|error| match error {
+        made.composite(self.smallest_batch()).map_err(|error| match error {
             Failed::Model(error) => LoadError::Model(error),
             Failed::Layer(error) => LoadError::Layer(error),
         })?;

@@ -20,6 +20,9 @@ pub struct Model {
     parameters: usize,
     /// Weights made while reading, for networks to share.
     known: Known,
+    /// The smallest batch that fits the shapes in the file, and whether it is the only one.
+    smallest: usize,
+    only: bool,
 }
 
 /// An input or output of a model.
@@ -63,29 +66,51 @@ pub enum Dim {
 }
 
 impl Model {
-    /// Reads a model from the bytes of an ONNX file and checks all of it, once, with a batch of one.
+    /// Reads a model from the bytes of an ONNX file and checks all of it, once, with the smallest batch: mostly one.
     ///
     /// # Errors
     /// A [`ModelError`] for anything that is not a supported model; nodes that are not supported are listed all at once.
     pub fn read(bytes: impl Into<Bytes>) -> Result<Model, ModelError> {
         let read::File { graph, inputs, outputs, operators, parameters } = read::read(bytes.into())?;
-        let mut model = Model { graph, inputs, outputs: Vec::new(), operators, parameters, known: Known::default() };
-        let batch = model.fixed_batch().unwrap_or(1);
-        let network = resolve::resolve(&model.graph, &model.inputs, batch, &mut model.known)?;
-        let open = model.fixed_batch().is_none();
+        let (known, smallest, only) = (Known::default(), 1, false);
+        let mut model = Model { graph, inputs, outputs: Vec::new(), operators, parameters, known, smallest, only };
+        let network = model.check()?;
+        let (open, smallest) = (model.fixed_batch().is_none(), model.smallest);
         model.outputs = outputs
             .into_iter()
             .zip(network.outputs.iter().filter_map(|&number| network.values.get(number)))
             .map(|((name, fixed), value)| {
                 let mut dims: Vec<Dim> = value.ty.shape.dims().iter().map(|&dim| Dim::Known(dim)).collect();
-                // The network has a batch of one. What the file says about outputs is a remark, so it decides only this.
-                if let Some(first) = dims.first_mut().filter(|first| open && !fixed && **first == Dim::Known(1)) {
+                // That is the network's batch. What the file says about outputs is a remark, so it decides only this.
+                if let Some(first) = dims.first_mut().filter(|first| open && !fixed && **first == Dim::Known(smallest))
+                {
                     *first = Dim::Batch;
                 }
                 Port { name, dtype: value.ty.dtype, dims }
             })
             .collect();
         Ok(model)
+    }
+
+    /// The network for the smallest batch, which is found on the way.
+    fn check(&mut self) -> Result<Network, ModelError> {
+        if let Some(fixed) = self.fixed_batch() {
+            self.smallest = fixed;
+            return resolve::resolve(&self.graph, &self.inputs, fixed, &mut self.known);
+        }
+        let error = match resolve::resolve(&self.graph, &self.inputs, 1, &mut self.known) {
+            Err(error @ (ModelError::ShapeMismatch { .. } | ModelError::BadValue { .. })) => error,
+            other => return other,
+        };
+        // A shape that is written down may be one for several.
+        for batch in self.graph.batches() {
+            if let Ok(network) = resolve::resolve(&self.graph, &self.inputs, batch, &mut self.known) {
+                self.smallest = batch;
+                self.only = resolve::resolve(&self.graph, &self.inputs, batch * 2, &mut self.known).is_err();
+                return Ok(network);
+            }
+        }
+        Err(error)
     }
 
     /// Reads the ONNX file at `path`.
@@ -123,6 +148,9 @@ impl Model {
 
     /// The only batch size that the model takes, or `None` if it takes any.
     pub fn fixed_batch(&self) -> Option<usize> {
+        if self.only {
+            return Some(self.smallest);
+        }
         if self.inputs.iter().any(|input| input.dims.first() == Some(&Dim::Batch)) {
             return None;
         }
@@ -131,6 +159,11 @@ impl Model {
             Some(Dim::Known(size)) => *size,
             _ => 1,
         })
+    }
+
+    /// The smallest batch size that the model takes.
+    pub fn smallest_batch(&self) -> usize {
+        self.smallest
     }
 
     /// The model for this batch size, with every shape known and every constant computed.
@@ -182,6 +215,24 @@ mod tests {
         let open = Model::read(single(13, "Relu", &[-1, 2], vec![], vec![]).bytes()).unwrap();
         assert_eq!(open.resolve(0).unwrap_err().code(), "bad_batch");
         assert_eq!(open.resolve(usize::MAX).unwrap_err().code(), "too_large");
+    }
+
+    fn reshaped(to: &[i64]) -> Result<Model, ModelError> {
+        let shape = crate::builder::list(to);
+        Model::read(single(13, "Reshape", &[-1, 4], vec![shape], vec![]).bytes())
+    }
+
+    #[test]
+    fn a_shape_that_is_written_down_may_say_the_batch() {
+        let only = reshaped(&[2, 6]).unwrap();
+        assert_eq!((only.smallest_batch(), only.fixed_batch()), (3, Some(3)));
+        assert_eq!(only.resolve(1).unwrap_err().code(), "bad_batch");
+        assert_eq!(only.outputs()[0].dims, [Dim::Known(2), Dim::Known(6)]);
+        let even = reshaped(&[-1, 8]).unwrap();
+        assert_eq!((even.smallest_batch(), even.fixed_batch()), (2, None));
+        assert!(even.resolve(6).is_ok() && even.resolve(3).is_err());
+        assert_eq!(reshaped(&[-1, 4]).unwrap().smallest_batch(), 1);
+        assert_eq!(reshaped(&[3, 5]).unwrap_err().code(), "shape_mismatch");
     }
 
     #[test]

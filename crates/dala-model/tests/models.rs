@@ -2,10 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and says what it saw")]
 
+mod builder;
 mod support;
 
+use builder::Net;
 use dala_compute::{Buffer, DType, Device, Params, Pipeline, Stage, Transient};
-use dala_model::{LoadError, LoadModel};
+use dala_model::{LoadError, LoadModel, Model};
 use support::{Golden, close, devices, model_file, picture};
 
 /// The networks of `make_nets.py`, whose results are ONNX Runtime's: most operators, five styles, two batches.
@@ -25,6 +27,58 @@ fn small_networks() {
                 close(&format!("{name} {net} {batch}"), &y.read::<f32>().unwrap(), &expected, 1e-4);
             }
         }
+    }
+}
+
+/// A batch normalisation of lists, as many channels as elements: which axis is which cannot be told from the sizes.
+#[test]
+fn channels_are_the_second_axis() {
+    let size = 3i64;
+    let values = |of: &[f32]| of.to_vec();
+    let net = Net::new(13)
+        .x(&[-1, size, size])
+        .floats("scale", &[size], values(&[1.0, 2.0, 4.0]))
+        .floats("shift", &[size], values(&[0.0, 1.0, -1.0]))
+        .floats("mean", &[size], values(&[0.0, 0.5, 1.0]))
+        .floats("variance", &[size], values(&[1.0, 4.0, 0.25]))
+        .node(
+            "BatchNormalization",
+            &["x", "scale", "shift", "mean", "variance"],
+            "y",
+            vec![builder::float("epsilon", 0.0)],
+        )
+        .output("y");
+    let x: Vec<f32> = (0..18).map(|index| index as f32 / 4.0).collect();
+    let norm = |(index, x): (usize, &f32)| match index / 3 % 3 {
+        0 => *x,
+        1 => (x - 0.5) / 2.0 * 2.0 + 1.0,
+        _ => (x - 1.0) / 0.5 * 4.0 - 1.0,
+    };
+    let expected: Vec<f32> = x.iter().enumerate().map(norm).collect();
+    run_small(net, &x, &[2, 3, 3], &expected, &[2, 3, 3]);
+}
+
+/// Products of stacks of matrices, where one stack is repeated along an axis of the other.
+#[test]
+fn stacks_of_matrices_are_repeated() {
+    let net = Net::new(13)
+        .x(&[-1, 1, 1, 2])
+        .floats("c", &[3, 2, 1], vec![1.0, 10.0, 2.0, 20.0, 3.0, 30.0])
+        .node("MatMul", &["x", "c"], "y", vec![])
+        .output("y");
+    let x = [1.0, 2.0, 3.0, 4.0];
+    let expected = [21.0, 42.0, 63.0, 43.0, 86.0, 129.0];
+    run_small(net, &x, &[2, 1, 1, 2], &expected, &[2, 3, 1, 1]);
+}
+
+fn run_small(net: Net, x: &[f32], from: &[usize], expected: &[f32], to: &[usize]) {
+    for name in devices() {
+        let device = Device::open(&name).unwrap();
+        device.add_model("small", &Model::read(net.bytes()).unwrap()).unwrap();
+        let x = Buffer::from_slice(&device, x, from).unwrap();
+        let y = Buffer::zeros(&device, DType::F32, to).unwrap();
+        device.run("small", &[&x], &y, ()).unwrap();
+        close(&name, &y.read::<f32>().unwrap(), expected, 1e-5);
     }
 }
 

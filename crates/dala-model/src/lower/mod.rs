@@ -9,7 +9,7 @@ mod resize;
 use std::sync::Arc;
 
 use dala_kernels::Composite;
-use dala_spec::{DType, Data, Params, Shape, SpecError, TensorType};
+use dala_spec::{DType, Data, Params, Scalar, Shape, SpecError, TensorType};
 
 use crate::{BinaryOp, Layer, Network, Op, PadMode};
 use layout::{axes_last, dims_last, turned};
@@ -111,6 +111,18 @@ impl Lowerer<'_> {
         self.calls.call(&name, "transpose", &[cell], ty, &Params::new().with("axes", axes.to_vec()))
     }
 
+    /// The axes of a cell in another order, on the way through a layer.
+    fn reordered(&mut self, layer: &Layer, cell: usize, order: &[i64]) -> Result<usize, SpecError> {
+        if order.is_sorted() {
+            return Ok(cell);
+        }
+        let from = self.calls.ty(cell);
+        let dims: Vec<usize> = order.iter().map(|axis| from.shape.dims()[*axis as usize]).collect();
+        let ty = TensorType::new(from.dtype, dims);
+        let name = format!("{}, turned", layer.name);
+        self.calls.call(&name, "transpose", &[cell], ty, &Params::new().with("axes", order.to_vec()))
+    }
+
     /// Whether a value is at hand with its channels last, and not as it is in the file.
     fn is_last(&self, value: usize) -> bool {
         self.values[value].last.is_some() && self.values[value].first.is_none()
@@ -171,9 +183,19 @@ impl Lowerer<'_> {
                         let inputs = [&[self.last(x)?], &rest[..]].concat();
                         self.call_last(layer, "batch_norm", &inputs, &params)
                     }
-                    _ => {
-                        let inputs = [&[self.first(x)?], &rest[..]].concat();
-                        self.call_first(layer, "batch_norm", &inputs, &params)
+                    rank => {
+                        // The kernel wants channels last; the file has them second.
+                        let axes = (2..rank).chain([1]).map(|axis| axis as i64);
+                        let order: Vec<i64> = [0].into_iter().chain(axes).collect();
+                        let x = self.first(x)?;
+                        let turned = self.reordered(layer, x, &order)?;
+                        let inputs = [&[turned], &rest[..]].concat();
+                        let ty = self.calls.ty(turned).clone();
+                        let made = self.calls.call(&layer.name, "batch_norm", &inputs, ty, &params)?;
+                        let back = (1..rank - 1).map(|axis| axis as i64);
+                        let order: Vec<i64> = [0, rank as i64 - 1].into_iter().chain(back).collect();
+                        self.values[layer.output].first = Some(self.reordered(layer, made, &order)?);
+                        Ok(())
                     }
                 }
             }
@@ -364,11 +386,33 @@ impl Lowerer<'_> {
             b = self.calls.view(b, TensorType::new(dtype, [size, 1]));
             dims.push(1);
         }
+        let stack = dims[..dims.len() - 2].to_vec();
         ty.shape = Shape::new(dims);
+        a = self.stacked(layer, a, &stack)?;
+        b = self.stacked(layer, b, &stack)?;
         let made = self.calls.call(&layer.name, "matmul", &[a, b], ty, &Params::new())?;
         let seen = self.calls.view(made, self.network.values[layer.output].ty.clone());
         self.values[layer.output].first = Some(seen);
         Ok(())
+    }
+
+    /// Matrices, as many as the product has: repeated where there are fewer, unless there is one for all.
+    fn stacked(&mut self, layer: &Layer, cell: usize, stack: &[usize]) -> Result<usize, SpecError> {
+        let ty = self.calls.ty(cell).clone();
+        let [own @ .., rows, columns] = ty.shape.dims() else { return Ok(cell) };
+        if own == stack {
+            return Ok(cell);
+        }
+        if own.iter().all(|size| *size == 1) {
+            return Ok(self.calls.view(cell, TensorType::new(ty.dtype, [*rows, *columns])));
+        }
+        // The sum with nothing has the larger shape of the two.
+        let zeros =
+            Data::collect(ty.dtype, std::iter::repeat_n(Scalar::from_f64(ty.dtype, 0.0), stack.iter().product()));
+        let zeros = self.constant(zeros, &[stack, &[1, 1]].concat());
+        let full = TensorType::new(ty.dtype, [stack, &[*rows, *columns]].concat());
+        let name = format!("{}, repeated", layer.name);
+        self.calls.call(&name, "elementwise_add", &[cell, zeros], full, &Params::new())
     }
 
     fn concat(&mut self, layer: &Layer, axis: usize) -> Result<(), SpecError> {
