@@ -101,7 +101,7 @@ pub(crate) struct ClassifyArgs {
     /// The names of the classes, one on each line [default: ImageNet's, if there are 1000]
     #[arg(long, value_name = "FILE")]
     pub(crate) labels: Option<PathBuf>,
-    /// The device: auto, vulkan, gl, metal, cuda, rocm or cpu. DALA_DEVICE overrides auto
+    /// The device: auto, vulkan, gl, metal, cuda, rocm, cpu, or one that `dala info` names, such as vulkan:1. DALA_DEVICE overrides auto
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub(crate) device: String,
     /// How many classes are shown, the best first
@@ -132,7 +132,7 @@ pub(crate) struct ModelInfoArgs {
     /// The model, as ONNX
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// The device: auto, vulkan, gl, metal, cuda, rocm or cpu. DALA_DEVICE overrides auto
+    /// The device: auto, vulkan, gl, metal, cuda, rocm, cpu, or one that `dala info` names, such as vulkan:1. DALA_DEVICE overrides auto
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub(crate) device: String,
     /// How many at a time [default: 1, or what the model fixes]
@@ -158,7 +158,7 @@ pub(crate) struct BenchArgs {
     /// What is measured
     #[arg(value_enum)]
     pub(crate) suite: Suite,
-    /// The device: auto, vulkan, gl, metal, cuda, rocm or cpu. DALA_DEVICE overrides auto
+    /// The device: auto, vulkan, gl, metal, cuda, rocm, cpu, or one that `dala info` names, such as vulkan:1. DALA_DEVICE overrides auto
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub(crate) device: String,
     /// Show the plan that is measured, where there is one
@@ -236,7 +236,7 @@ pub(crate) struct EvalArgs {
     /// Compute so many elements, where no input but tables says how many
     #[arg(long, value_name = "N", conflicts_with = "numbers")]
     pub(crate) count: Option<usize>,
-    /// The device: auto, vulkan, gl, metal, cuda, rocm or cpu. DALA_DEVICE overrides auto
+    /// The device: auto, vulkan, gl, metal, cuda, rocm, cpu, or one that `dala info` names, such as vulkan:1. DALA_DEVICE overrides auto
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub(crate) device: String,
     /// The element type of the inputs
@@ -270,7 +270,7 @@ pub(crate) struct FilterArgs {
     pub(crate) output: PathBuf,
     #[command(flatten)]
     pub(crate) batch: BatchArgs,
-    /// The device: auto, vulkan, gl, metal, cuda, rocm or cpu. DALA_DEVICE overrides auto
+    /// The device: auto, vulkan, gl, metal, cuda, rocm, cpu, or one that `dala info` names, such as vulkan:1. DALA_DEVICE overrides auto
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub(crate) device: String,
     /// Print the plan too
@@ -316,7 +316,7 @@ pub(crate) struct RunArgs {
     pub(crate) also: Vec<Given>,
     #[command(flatten)]
     pub(crate) batch: BatchArgs,
-    /// The device: auto, vulkan, gl, metal, cuda, rocm or cpu. DALA_DEVICE overrides auto
+    /// The device: auto, vulkan, gl, metal, cuda, rocm, cpu, or one that `dala info` names, such as vulkan:1. DALA_DEVICE overrides auto
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub(crate) device: String,
 }
@@ -384,7 +384,7 @@ pub(crate) struct GraphArgs {
     /// Where the plan is drawn, as SVG; without it the plan is explained in words
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// The device: auto, vulkan, gl, metal, cuda, rocm or cpu. DALA_DEVICE overrides auto
+    /// The device: auto, vulkan, gl, metal, cuda, rocm, cpu, or one that `dala info` names, such as vulkan:1. DALA_DEVICE overrides auto
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub(crate) device: String,
 }
@@ -399,7 +399,7 @@ Examples:
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    /// The device: all, auto, vulkan, gl, metal, cuda, rocm or cpu. DALA_DEVICE overrides auto
+    /// The device: all, auto, vulkan, gl, metal, cuda, rocm, cpu, or one that `dala info` names, such as vulkan:1. DALA_DEVICE overrides auto
     #[arg(long, value_name = "DEVICE", default_value = "all")]
     pub(crate) device: String,
 }
@@ -420,7 +420,7 @@ pub(crate) struct TraceArgs {
     /// Where the trace is written, as JSON
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// The device: auto, vulkan, gl, metal, cuda, rocm or cpu. DALA_DEVICE overrides auto
+    /// The device: auto, vulkan, gl, metal, cuda, rocm, cpu, or one that `dala info` names, such as vulkan:1. DALA_DEVICE overrides auto
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub(crate) device: String,
 }

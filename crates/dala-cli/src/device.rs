@@ -11,11 +11,11 @@ pub(crate) fn open(name: &str) -> Result<Device> {
     })
 }
 
-fn available() -> Vec<&'static str> {
-    Device::list().iter().map(|info| info.backend.name()).collect()
+fn available() -> Vec<String> {
+    Device::list().into_iter().map(|info| info.id).collect()
 }
 
-fn choice(names: &[&str]) -> String {
+fn choice(names: &[String]) -> String {
     match names {
         [] => "this build finds no device on this machine: `dala info` shows all of them".to_owned(),
         names => format!("this machine has {}: `dala info` says more", names.join(", ")),
@@ -28,7 +28,8 @@ mod tests {
 
     #[test]
     fn devices_to_choose_from_are_named() {
-        assert_eq!(choice(&["gl", "cpu"]), "this machine has gl, cpu: `dala info` says more");
+        let names = ["gl:0", "cpu"].map(str::to_owned);
+        assert_eq!(choice(&names), "this machine has gl:0, cpu: `dala info` says more");
         assert!(choice(&[]).starts_with("this build finds no device"));
     }
 }

@@ -34,7 +34,7 @@ fn describe(out: &mut dyn Write, device: &DeviceInfo) -> io::Result<()> {
     let limits = &device.limits;
     let (x, y, z) = limits.max_cubes;
     let row = |label: &str, value: String| [label.to_owned(), value];
-    writeln!(out, "{}: {}", device.backend, device.name)?;
+    writeln!(out, "{}: {}", device.id, device.name)?;
     output::columns(
         out,
         "  ",
@@ -54,6 +54,7 @@ fn describe(out: &mut dyn Write, device: &DeviceInfo) -> io::Result<()> {
 /// A device as `--json` shows it. These names are what scripts rely on, so they are apart from the library's.
 #[derive(Serialize)]
 struct DeviceJson<'a> {
+    id: &'a str,
     backend: &'static str,
     name: &'a str,
     kind: &'static str,
@@ -77,6 +78,7 @@ impl<'a> From<&'a DeviceInfo> for DeviceJson<'a> {
     fn from(device: &'a DeviceInfo) -> DeviceJson<'a> {
         let Limits { max_buffer_bytes, max_bindings, max_cubes, max_units } = device.limits;
         DeviceJson {
+            id: &device.id,
             backend: device.backend.name(),
             name: &device.name,
             kind: device.kind.name(),

@@ -10,7 +10,7 @@ use dala_spec::{DType, DeviceFacts, Params, Support};
 
 use crate::account::{Account, MemoryStats, system_memory};
 use crate::buffer::{Directory, Slot};
-use crate::engine::{Engine, EngineError, open_adapter, open_engine};
+use crate::engine::{AdapterId, Engine, EngineError, kinds, open_adapter, open_engine};
 use crate::job::{Job, Prepared};
 use crate::plan::Plans;
 use crate::pool::{Allocation, Pool};
@@ -73,8 +73,6 @@ pub struct Stats {
     /// Kernels built for the device by this process. A new value of a param or a new length builds none, unless it shapes the
     /// code, as a blur's radius does.
     pub compilations: u64,
-    /// Kernels computed by the host in the device's place. There is no code that does so; tests hold it to that.
-    pub host_fallbacks: u64,
     /// Bytes copied to the device.
     pub uploaded_bytes: u64,
     /// Bytes copied from the device.
@@ -100,20 +98,18 @@ pub(crate) struct Core {
 }
 
 impl Device {
-    /// Every device of this machine that this build can use, best first.
+    /// Every device of this machine that this build can use, best first. Each is opened to say what it can do.
     pub fn list() -> Vec<DeviceInfo> {
-        let mut devices: Vec<DeviceInfo> = Backend::ALL
-            .into_iter()
-            .filter(|backend| backend.is_built())
-            .filter_map(|backend| open_adapter(backend).ok())
-            .map(|adapter| adapter.info.clone())
-            .collect();
+        let all = Backend::ALL.into_iter().flat_map(numbered);
+        let mut devices: Vec<DeviceInfo> =
+            all.filter_map(|(id, _)| open_adapter(id).ok()).map(|adapter| adapter.info.clone()).collect();
         devices.sort_by_key(|info| preference(info.kind));
         devices
     }
 
-    /// Opens a device: `vulkan`, `gl`, `metal`, `cuda`, `rocm` or `cpu`; `auto` takes a real GPU if there is one, then
-    /// the CPU runtime, then a software driver. The environment variable `DALA_DEVICE` overrides `auto`.
+    /// Opens a device: `vulkan`, `gl`, `metal`, `cuda`, `rocm` or `cpu`. Where there are several of a kind, that is the best of
+    /// them; `vulkan:1` is the second one that the driver lists. `auto` takes a real GPU if there is one, then the CPU runtime,
+    /// then a software driver, and opens no other. The environment variable `DALA_DEVICE` overrides `auto`.
     ///
     /// # Errors
     ///
@@ -128,15 +124,15 @@ impl Device {
     ///
     /// As [`open`](Device::open).
     pub fn open_with(name: &str, options: DeviceOptions) -> Result<Device, Error> {
-        let backend = match name {
+        let id = match name {
             "auto" => match std::env::var("DALA_DEVICE") {
-                Ok(wanted) if !wanted.is_empty() && wanted != "auto" => backend_of(&wanted)?,
+                Ok(wanted) if !wanted.is_empty() && wanted != "auto" => named(&wanted)?,
                 _ => best()?,
             },
-            other => backend_of(other)?,
+            other => named(other)?,
         };
-        let adapter = open_adapter(backend)
-            .map_err(|reason| Error::DeviceUnavailable { name: backend.name().to_owned(), reason })?;
+        let unavailable = |reason| Error::DeviceUnavailable { name: name.to_owned(), reason };
+        let adapter = open_adapter(id).map_err(unavailable)?;
         let (info, engine) = (adapter.info.clone(), open_engine(adapter, &options)?);
         Ok(Device::with_engine(info, engine, options))
     }
@@ -338,7 +334,6 @@ impl Device {
         Stats {
             launches: pool.engine.launches(),
             compilations: pool.engine.compilations(),
-            host_fallbacks: 0,
             uploaded_bytes: pool.uploaded(),
             downloaded_bytes: pool.downloaded(),
             queue: queue.stats(),
@@ -468,9 +463,27 @@ impl std::fmt::Debug for Device {
     }
 }
 
-fn backend_of(name: &str) -> Result<Backend, Error> {
-    let found = Backend::ALL.into_iter().find(|backend| backend.name() == name);
-    found.ok_or_else(|| Error::UnknownDevice { name: name.to_owned() })
+/// The adapter of that name: a back end, or one of its adapters by number.
+fn named(name: &str) -> Result<AdapterId, Error> {
+    let unknown = || Error::UnknownDevice { name: name.to_owned() };
+    let (backend, number) = match name.split_once(':') {
+        Some((backend, number)) => (backend, Some(number.parse().map_err(|_| unknown())?)),
+        None => (name, None),
+    };
+    let backend = Backend::ALL.into_iter().find(|own| own.name() == backend).ok_or_else(unknown)?;
+    match number {
+        Some(number) => Ok(AdapterId { backend, number }),
+        // Where there is none, opening the first says why.
+        None => Ok(best_of(numbered(backend)).map_or(AdapterId { backend, number: 0 }, |(id, _)| id)),
+    }
+}
+
+fn numbered(backend: Backend) -> impl Iterator<Item = (AdapterId, DeviceKind)> {
+    kinds(backend).into_iter().enumerate().map(move |(number, kind)| (AdapterId { backend, number }, kind))
+}
+
+fn best_of(adapters: impl Iterator<Item = (AdapterId, DeviceKind)>) -> Option<(AdapterId, DeviceKind)> {
+    adapters.min_by_key(|(_, kind)| preference(*kind))
 }
 
 /// Smaller is better: real GPUs, then the CPU runtime, then software drivers.
@@ -484,20 +497,27 @@ fn preference(kind: DeviceKind) -> u8 {
     }
 }
 
-fn best() -> Result<Backend, Error> {
-    let unavailable = || Error::DeviceUnavailable {
+fn best() -> Result<AdapterId, Error> {
+    let mut found: Vec<(AdapterId, DeviceKind)> = Vec::new();
+    for backend in Backend::ALL {
+        found.extend(best_of(numbered(backend)));
+        // What comes after promises less.
+        if found.last().is_some_and(|(_, kind)| kind.is_gpu()) {
+            break;
+        }
+    }
+    best_of(found.into_iter()).map(|(id, _)| id).ok_or_else(|| Error::DeviceUnavailable {
         name: "auto".to_owned(),
         reason: "this build finds no device on this machine".to_owned(),
-    };
-    Device::list().first().map(|info| info.backend).ok_or_else(unavailable)
+    })
 }
 
 /// The account that all devices of an adapter share.
 fn adapter_account(info: &DeviceInfo) -> Arc<Account> {
-    static ACCOUNTS: OnceLock<Mutex<HashMap<Backend, Arc<Account>>>> = OnceLock::new();
+    static ACCOUNTS: OnceLock<Mutex<HashMap<String, Arc<Account>>>> = OnceLock::new();
     const UNKNOWN: u64 = 4 << 30;
     let mut accounts = ACCOUNTS.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
     let total = info.memory_bytes.or_else(system_memory).unwrap_or(UNKNOWN);
     // The rest is for the program itself, its driver, and the engine's own buffers.
-    accounts.entry(info.backend).or_insert_with(|| Account::new(total / 5 * 4, None)).clone()
+    accounts.entry(info.id.clone()).or_insert_with(|| Account::new(total / 5 * 4, None)).clone()
 }

@@ -27,7 +27,7 @@ fn people_see_the_same_devices_in_the_same_order() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|device| format!("{}: {}", word(&device["backend"]), word(&device["name"])))
+        .map(|device| format!("{}: {}", word(&device["id"]), word(&device["name"])))
         .collect();
     assert_eq!(headings, expected);
     assert!(text.contains("f32 native"));

@@ -5,12 +5,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use cubecl::client::Client;
+use cubecl::future::block_on;
 use cubecl::ir::{ElemType, FloatKind, IntKind, UIntKind};
 use dala_spec::{DType, DeviceFacts, Support};
 
 use super::ending::{attend_exit, stay_first};
-use super::error::caught;
-use super::panics::silence_device_threads;
+use super::error::{caught, guarded};
+use super::panics::silence_caught_panics;
 #[cfg(feature = "graphics")]
 use super::staging::Staging;
 use super::{EngineError, HeldThread};
@@ -120,9 +121,28 @@ pub struct Limits {
     pub max_units: u32,
 }
 
+/// Which adapter: its back end, and its number there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct AdapterId {
+    pub(crate) backend: Backend,
+    pub(crate) number: usize,
+}
+
+impl fmt::Display for AdapterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.backend {
+            // There is one.
+            Backend::Cpu => f.write_str(self.backend.name()),
+            backend => write!(f, "{backend}:{}", self.number),
+        }
+    }
+}
+
 /// What a device is, truthfully.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceInfo {
+    /// What it is opened by: `cpu`, `vulkan:0`, `vulkan:1`.
+    pub id: String,
     /// The adapter's name, as its driver says it.
     pub name: String,
     /// How kernels reach it.
@@ -162,55 +182,86 @@ impl Adapter {
             None => caught(task),
         }
     }
+
+    /// Whether the device behind it is gone: nothing works on it any more.
+    fn is_lost(&self) -> bool {
+        let asked = self.on_thread(|| guarded(|| block_on(self.client.sync()))).and_then(|answer| answer);
+        matches!(asked, Err(EngineError::DeviceLost { .. }))
+    }
 }
 
-/// The adapter of a back end, opened on first use and kept for the life of the process.
-pub(crate) fn open_adapter(backend: Backend) -> Result<Arc<Adapter>, String> {
-    type Opened = HashMap<Backend, Result<Arc<Adapter>, String>>;
-    static OPENED: OnceLock<Mutex<Opened>> = OnceLock::new();
+/// The adapters of a back end, by number: what kind each is. None of them is opened, and a back end that is not built in, or
+/// finds no driver, has none.
+pub(crate) fn kinds(backend: Backend) -> Vec<DeviceKind> {
+    let kinds = caught(|| match backend {
+        _ if !backend.is_built() => Vec::new(),
+        Backend::Cpu => vec![DeviceKind::Cpu],
+        #[cfg(feature = "graphics")]
+        Backend::Vulkan | Backend::Gl | Backend::Metal => super::graphics::kinds(backend),
+        #[cfg(feature = "cuda")]
+        Backend::Cuda => native(cubecl::Device::cuda),
+        #[cfg(feature = "rocm")]
+        Backend::Rocm => native(cubecl::Device::rocm),
+        #[allow(unreachable_patterns, reason = "every back end may be built in")]
+        _ => Vec::new(),
+    });
+    kinds.unwrap_or_default()
+}
+
+/// As many as there are: the engine only says whether there is one of a number.
+#[cfg(any(feature = "cuda", feature = "rocm"))]
+fn native<E>(device: impl Fn(usize) -> Result<cubecl::Device, E>) -> Vec<DeviceKind> {
+    const MOST: usize = 64;
+    (0..MOST).map_while(|number| device(number).ok()).map(|_| DeviceKind::Discrete).collect()
+}
+
+/// An adapter, opened on first use and shared from then on. One that could not be opened is tried again the next time, and so is
+/// one whose device was lost.
+pub(crate) fn open_adapter(id: AdapterId) -> Result<Arc<Adapter>, String> {
+    static OPENED: OnceLock<Mutex<HashMap<AdapterId, Arc<Adapter>>>> = OnceLock::new();
+    let backend = id.backend;
     if !backend.is_built() {
         return Err(format!("this build has no {backend} back end: build with the `{backend}` feature"));
     }
     attend_exit();
-    silence_device_threads();
+    silence_caught_panics();
     super::cache::settle();
     let mut opened = OPENED.get_or_init(Mutex::default).lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    opened
-        .entry(backend)
-        .or_insert_with(|| {
-            stay_first();
-            match caught(|| open(backend)) {
-                Ok(adapter) => adapter.map(Arc::new),
-                Err(error) => Err(error.to_string()),
-            }
-        })
-        .clone()
+    let before = opened.get(&id);
+    if let Some(adapter) = before.filter(|adapter| !adapter.is_lost()) {
+        return Ok(adapter.clone());
+    }
+    let again = before.is_some();
+    stay_first();
+    let adapter = Arc::new(caught(|| open(id, again)).map_err(|error| error.to_string())??);
+    opened.insert(id, adapter.clone());
+    Ok(adapter)
 }
 
-fn open(backend: Backend) -> Result<Adapter, String> {
-    match backend {
-        #[cfg(feature = "vulkan")]
-        Backend::Vulkan => open_wgpu(backend, cubecl::device::WgpuBackend::Vulkan),
-        #[cfg(feature = "gl")]
-        Backend::Gl => open_wgpu(backend, cubecl::device::WgpuBackend::Gl),
-        #[cfg(feature = "metal")]
-        Backend::Metal => open_wgpu(backend, cubecl::device::WgpuBackend::Metal),
+#[cfg_attr(not(feature = "graphics"), expect(unused_variables, reason = "other adapters are not lost"))]
+fn open(id: AdapterId, again: bool) -> Result<Adapter, String> {
+    match id.backend {
+        #[cfg(feature = "graphics")]
+        Backend::Vulkan | Backend::Gl | Backend::Metal => super::graphics::open(id, again),
         #[cfg(feature = "cuda")]
-        Backend::Cuda => open_native(backend, cubecl::Device::cuda(0), DeviceKind::Discrete),
+        Backend::Cuda => open_native(id, cubecl::Device::cuda(id.number), DeviceKind::Discrete),
         #[cfg(feature = "rocm")]
-        Backend::Rocm => open_native(backend, cubecl::Device::rocm(0), DeviceKind::Discrete),
+        Backend::Rocm => open_native(id, cubecl::Device::rocm(id.number), DeviceKind::Discrete),
         #[cfg(feature = "cpu")]
-        Backend::Cpu => open_cpu(),
+        Backend::Cpu => open_cpu(id),
         #[allow(unreachable_patterns, reason = "every back end may be built in")]
         other => Err(format!("this build has no {other} back end")),
     }
 }
 
 #[cfg(feature = "cpu")]
-fn open_cpu() -> Result<Adapter, String> {
+fn open_cpu(id: AdapterId) -> Result<Adapter, String> {
+    if id.number > 0 {
+        return Err("there is one CPU device".to_owned());
+    }
     let client = super::cpu::client();
     let thread = HeldThread::take(&client).map_err(|error| error.to_string())?;
-    let (mut info, mut facts) = describe(Backend::Cpu, DeviceKind::Cpu, None, &client);
+    let (mut info, mut facts) = describe(id, DeviceKind::Cpu, None, &client);
     // The engine counts the cores that its own thread may use, and binds that to a few.
     facts.units_per_cube = super::cpu::threads() as u32;
     info.limits.max_units = facts.units_per_cube;
@@ -228,12 +279,12 @@ fn open_cpu() -> Result<Adapter, String> {
 
 #[cfg(any(feature = "cuda", feature = "rocm"))]
 fn open_native(
-    backend: Backend,
+    id: AdapterId,
     device: Result<cubecl::Device, cubecl::device::DeviceUnavailable>,
     kind: DeviceKind,
 ) -> Result<Adapter, String> {
     let client = device.map_err(|error| error.to_string())?.client();
-    let (info, facts) = describe(backend, kind, None, &client);
+    let (info, facts) = describe(id, kind, None, &client);
     Ok(Adapter {
         info,
         facts,
@@ -246,44 +297,13 @@ fn open_native(
     })
 }
 
-#[cfg(feature = "graphics")]
-fn open_wgpu(backend: Backend, api: cubecl::device::WgpuBackend) -> Result<Adapter, String> {
-    use cubecl::device::{WgpuDevice, WgpuDeviceKind};
-    use cubecl::wgpu::{
-        AutoCompiler, AutoGraphicsApi, RuntimeOptions, WgpuServer, WgpuSetup, try_init_device, try_init_setup, wgpu,
-    };
-    use cubecl_common::device::Device as _;
-
-    let device = WgpuDevice::new(WgpuDeviceKind::DefaultDevice).on(api);
-    let options = RuntimeOptions::try_default().map_err(|error| error.to_string())?;
-    let setup = try_init_setup::<AutoGraphicsApi>(&device, options).map_err(|error| error.to_string())?;
-    // That made it the device that everybody shares who uses the engine. It becomes one of our own, whose thread is ours.
-    cubecl_common::device_handle::DeviceHandle::<WgpuServer<AutoCompiler>>::shutdown(device.to_id());
-    let options = RuntimeOptions::try_default().map_err(|error| error.to_string())?;
-    let device = try_init_device(setup.clone(), options).map_err(|error| error.to_string())?;
-    let adapter = setup.adapter.get_info();
-    let kind = match adapter.device_type {
-        wgpu::DeviceType::DiscreteGpu => DeviceKind::Discrete,
-        wgpu::DeviceType::IntegratedGpu => DeviceKind::Integrated,
-        wgpu::DeviceType::Cpu => DeviceKind::Software,
-        // OpenGL does not say; Mesa's software drivers are known by name.
-        _ if ["llvmpipe", "softpipe", "swrast", "SwiftShader"].iter().any(|name| adapter.name.contains(name)) => {
-            DeviceKind::Software
-        }
-        _ => DeviceKind::OtherGpu,
-    };
-    let driver = format!("{} {}", adapter.driver, adapter.driver_info).trim().to_owned();
-    let client = cubecl::Device::Wgpu(device).client();
-    let thread = HeldThread::take(&client).map_err(|error| error.to_string())?;
-    let (mut info, facts) = describe(backend, kind, Some(driver).filter(|driver| !driver.is_empty()), &client);
-    info.name = adapter.name;
-    let staging = Some(Mutex::new(Staging::new(setup.device.clone(), setup.queue.clone())));
-    let WgpuSetup { instance, adapter, device, queue, .. } = setup;
-    let graphics = Some(super::Graphics { instance, adapter, device, queue });
-    Ok(Adapter { info, facts, client, thread: Some(Arc::new(thread)), staging, graphics })
-}
-
-fn describe(backend: Backend, kind: DeviceKind, driver: Option<String>, client: &Client) -> (DeviceInfo, DeviceFacts) {
+pub(super) fn describe(
+    id: AdapterId,
+    kind: DeviceKind,
+    driver: Option<String>,
+    client: &Client,
+) -> (DeviceInfo, DeviceFacts) {
+    let backend = id.backend;
     let properties = client.properties();
     let hardware = &properties.hardware;
     let computes = |elem: ElemType| properties.supports_type(elem);
@@ -307,6 +327,7 @@ fn describe(backend: Backend, kind: DeviceKind, driver: Option<String>, client: 
         },
     };
     let info = DeviceInfo {
+        id: id.to_string(),
         name: properties.identity.name.clone(),
         backend,
         kind,

@@ -6,7 +6,7 @@ use cubecl::prelude::*;
 use cubecl::server::Handle;
 
 use super::error::{caught, guarded};
-use super::{Backend, open_adapter};
+use super::{AdapterId, Backend, open_adapter};
 use crate::Error;
 
 #[cube(launch_unchecked)]
@@ -144,7 +144,8 @@ impl Bare {
     pub fn open(name: &str, len: usize) -> Result<Bare, Error> {
         let backend = Backend::ALL.into_iter().find(|backend| backend.name() == name);
         let backend = backend.ok_or_else(|| Error::UnknownDevice { name: name.to_owned() })?;
-        open_adapter(backend).map_err(|reason| Error::DeviceUnavailable { name: name.to_owned(), reason })?;
+        open_adapter(AdapterId { backend, number: 0 })
+            .map_err(|reason| Error::DeviceUnavailable { name: name.to_owned(), reason })?;
         let unavailable = |reason: String| Error::DeviceUnavailable { name: name.to_owned(), reason };
         // The engine's own device, not ours.
         let client = caught(|| shared_device(backend))?.map_err(unavailable)?.client();

@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use cubecl::server::{IoError, LaunchError, ResourceLimitError, ServerError};
 
 use super::ending::Call;
+use super::panics::Catching;
 
 /// A failure of the engine or the device.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -41,7 +42,7 @@ pub enum EngineError {
         /// What is used now.
         live: u64,
     },
-    /// The device is gone; it must be opened again.
+    /// The device is gone, with what was in its buffers. [`Device::open`](crate::Device::open) gives a new one.
     #[error("the device was lost: {message}")]
     DeviceLost {
         /// What the driver said.
@@ -133,7 +134,7 @@ pub(super) fn guarded<T>(call: impl FnOnce() -> Result<T, ServerError>) -> Resul
 
 /// Runs a call that returns no error of its own, but may panic.
 pub(crate) fn caught<T>(call: impl FnOnce() -> T) -> Result<T, EngineError> {
-    let _call = Call::begin()?;
+    let (_call, _catching) = (Call::begin()?, Catching::begin());
     catch_unwind(AssertUnwindSafe(call)).map_err(|payload| EngineError::internal(panic_message(&*payload)))
 }
 

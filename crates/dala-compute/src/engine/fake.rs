@@ -259,6 +259,7 @@ impl Engine for FakeEngine {
 /// A device on such an engine.
 pub(crate) fn device(engine: &Arc<FakeEngine>, options: DeviceOptions) -> Device {
     let info = DeviceInfo {
+        id: "fake".to_owned(),
         name: "fake".to_owned(),
         backend: Backend::Cpu,
         kind: DeviceKind::Cpu,

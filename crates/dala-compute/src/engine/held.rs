@@ -121,11 +121,11 @@ impl Shared {
 
 #[cfg(all(test, feature = "cpu"))]
 mod tests {
-    use super::super::{Backend, open_adapter};
+    use super::super::{AdapterId, Backend, open_adapter};
 
     #[test]
     fn tasks_run_on_one_thread_and_panics_come_back() {
-        let adapter = open_adapter(Backend::Cpu).unwrap();
+        let adapter = open_adapter(AdapterId { backend: Backend::Cpu, number: 0 }).unwrap();
         let thread = adapter.thread.as_ref().unwrap();
         let id = thread.run(|| std::thread::current().id()).unwrap();
         assert_ne!(id, std::thread::current().id());

@@ -15,6 +15,8 @@ mod ending;
 mod error;
 #[cfg(test)]
 pub(crate) mod fake;
+#[cfg(feature = "graphics")]
+mod graphics;
 mod heap;
 #[cfg_attr(
     not(any(feature = "cpu", feature = "graphics")),
@@ -40,7 +42,7 @@ use smallvec::SmallVec;
 
 use crate::DeviceOptions;
 
-pub(crate) use adapter::{Adapter, open_adapter};
+pub(crate) use adapter::{Adapter, AdapterId, kinds, open_adapter};
 pub use adapter::{Backend, DeviceInfo, DeviceKind, Limits};
 pub use cache::{keep_kernels_in, kernel_folder};
 pub use ending::attend_exit;

@@ -30,10 +30,10 @@ pub(crate) mod atoms {
         latest, queue, block,
         run_kernel, copy_buffer, write_buffer, barrier, transient,
         float, int, number, bool,
-        gpu, version, backend, kind, driver, memory_bytes, dtypes, native, packed, refused,
+        id, gpu, version, backend, kind, driver, memory_bytes, dtypes, native, packed, refused,
         discrete, integrated, other_gpu, software, cpu,
         done, waiting, started, stopped, replaced, dropped, full, unplanned, large, freed,
-        launches, compilations, host_fallbacks, uploaded_bytes, downloaded_bytes, memory_pressures, lanes, submitted,
+        launches, compilations, uploaded_bytes, downloaded_bytes, memory_pressures, lanes, submitted,
         deadline_exceeded, power, thermal, suspended,
         frames_in, frames_out, dropped_stale, dropped_full, dropped_late, in_flight, queue_time, device_time, latency,
         p50, p99, busy, low, balanced, high, nominal, fair, serious, critical, summary, inputs, params, aliases, class,
@@ -435,6 +435,7 @@ pub(crate) fn info<'a>(env: Env<'a>, info: &DeviceInfo) -> Term<'a> {
     map(
         env,
         &[
+            (atoms::id(), info.id.encode(env)),
             (atoms::name(), info.name.encode(env)),
             (atoms::gpu(), info.gpu.encode(env)),
             (atoms::backend(), info.backend.name().encode(env)),
@@ -477,7 +478,6 @@ pub(crate) fn stats<'a>(env: Env<'a>, stats: &Stats) -> Term<'a> {
         &[
             (atoms::launches(), stats.launches.encode(env)),
             (atoms::compilations(), stats.compilations.encode(env)),
-            (atoms::host_fallbacks(), stats.host_fallbacks.encode(env)),
             (atoms::uploaded_bytes(), stats.uploaded_bytes.encode(env)),
             (atoms::downloaded_bytes(), stats.downloaded_bytes.encode(env)),
             (atoms::memory_pressures(), stats.memory_pressures.encode(env)),
