@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use dala_compute::{DType, ParamSpec};
 use dala_kernels::Registry;
-use dala_spec::{KernelSpec, OutputDType, OutputRule, OutputShape, Tolerance};
+use dala_spec::{Closeness, KernelSpec, OutputDType, OutputRule, OutputShape, Tolerance};
 
 use crate::args::KernelsArgs;
 use crate::output::{self, Outcome};
@@ -86,11 +86,16 @@ fn output_text(rule: &OutputRule) -> String {
 }
 
 fn tolerance_text(tolerance: Tolerance) -> String {
-    match tolerance {
-        Tolerance::Exact => "exact".to_owned(),
-        Tolerance::Ulps(ulps) => format!("{ulps} units in the last place"),
-        Tolerance::Close { epsilons, absolute_epsilons } => {
+    let floats = match tolerance.floats {
+        Closeness::Exact => "exact".to_owned(),
+        Closeness::Ulps(ulps) => format!("{ulps} units in the last place"),
+        Closeness::Close { epsilons, absolute_epsilons } => {
             format!("{epsilons} epsilons of the value plus {absolute_epsilons} epsilons")
         }
+    };
+    match tolerance.levels {
+        0 => floats,
+        1 => format!("{floats}; one level of a byte"),
+        levels => format!("{floats}; {levels} levels of a byte"),
     }
 }

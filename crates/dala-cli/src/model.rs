@@ -51,7 +51,7 @@ struct PlanJson {
 pub(crate) fn info(args: &ModelInfoArgs, out: &mut dyn Write) -> Result<Outcome> {
     let name = args.file.display().to_string();
     let model = onnx::open(&args.file)?;
-    let batch = args.batch.or(model.fixed_batch()).unwrap_or(1);
+    let batch = args.batch.unwrap_or(model.smallest_batch());
     let network = model.resolve(batch).with_context(|| name.clone())?;
     let device = device::open(&args.device)?;
     // A file may be fine, and still be more than one kernel can be.

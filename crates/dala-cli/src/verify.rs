@@ -16,7 +16,7 @@ const ALL: &str = "all";
 pub(crate) fn run(args: &VerifyArgs, out: &mut dyn Write) -> Result<Outcome> {
     let source = Source::from_args(&args.source)?;
     let names = match args.device.as_str() {
-        ALL => Device::list().iter().map(|info| info.backend.name().to_owned()).collect(),
+        ALL => Device::list().into_iter().map(|info| info.id).collect(),
         one => vec![one.to_owned()],
     };
     let (mut right, mut wrong) = (0, Vec::new());

@@ -1,7 +1,7 @@
 //! Kernels that users define from expressions.
 
 use dala_kernels::Kernel;
-use dala_spec::{Expr, KernelSpec, NUMBERS, OutputDType, OutputShape, ParamSpec, Scope, SpecError};
+use dala_spec::{Expr, KernelSpec, NUMBERS, OutputDType, OutputShape, ParamKind, ParamSpec, Scope, SpecError};
 
 /// What a user says about a kernel besides its name and its expression.
 ///
@@ -37,9 +37,13 @@ impl Definition {
         let expr = Expr::parse(text, &scope)?;
         // Without inputs, the caller's output is all there is to say how large it is.
         let shape = if self.inputs.is_empty() { OutputShape::Any } else { OutputShape::Inputs };
-        let mut spec = KernelSpec::pointwise(name)
-            .summary(self.summary.unwrap_or_else(|| format!("`{expr}`")))
-            .output(shape, OutputDType::OneOf(NUMBERS));
+        let mut spec =
+            KernelSpec::pointwise(name)
+                .summary(self.summary.unwrap_or_else(|| format!("`{expr}`")))
+                .output(shape, OutputDType::OneOf(NUMBERS))
+                .tolerance(expr.tolerance(|name| {
+                    self.params.iter().any(|param| param.name == name && param.kind == ParamKind::Int)
+                }));
         spec = self.inputs.into_iter().fold(spec, |spec, input| match expr.only_gathers(&input) {
             true => spec.side_input(input, NUMBERS),
             false => spec.input(input, NUMBERS),

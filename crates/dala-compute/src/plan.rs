@@ -180,7 +180,7 @@ impl CallPlan {
     fn for_call(facts: &DeviceFacts, kernel: &Kernel, signature: &Signature) -> Result<CallPlan, Error> {
         let mut lowering = dala_kernels::supported(kernel, signature, facts)?;
         if let Work::Composite(_) = kernel.work {
-            lowering = dala_kernels::fused(lowering, signature, facts);
+            lowering = dala_kernels::fused(lowering, signature, facts)?;
         }
         Ok(CallPlan::new(&kernel.spec.name, lowering, facts))
     }

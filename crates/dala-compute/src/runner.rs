@@ -277,11 +277,14 @@ impl Batch {
             self.settle();
         }
         let constants = plan.constants(&self.pool)?;
-        let memory = |place: &Place| match *place {
-            Place::Input(index) => Ok(inputs[index].clone()),
-            Place::Output => Ok(output.clone()),
-            Place::Transient(index) => self.pool.memory(&transients[index]).cloned(),
-            Place::Constant(index) => self.pool.memory(&constants[index]).cloned(),
+        let memory = |place: &Place| {
+            let missing = || EngineError::internal(format!("a fault of this library: {place:?} is not there"));
+            match *place {
+                Place::Input(index) => inputs.get(index).cloned().ok_or_else(missing),
+                Place::Output => Ok(output.clone()),
+                Place::Transient(index) => self.pool.memory(transients.get(index).ok_or_else(missing)?).cloned(),
+                Place::Constant(index) => self.pool.memory(constants.get(index).ok_or_else(missing)?).cloned(),
+            }
         };
         for (index, step) in plan.steps.iter().enumerate() {
             let reads = step.reads.iter().map(memory).collect::<Result<SmallVec<[_; 4]>, EngineError>>()?;
@@ -294,7 +297,13 @@ impl Batch {
                 reads,
                 outputs,
                 aliases,
-                params: params.get(index).cloned().unwrap_or_default(),
+                params: match params {
+                    // Plans of our own, such as copies.
+                    [] => Vec::new(),
+                    _ => {
+                        params.get(index).cloned().ok_or_else(|| EngineError::internal("a step without its values"))?
+                    }
+                },
                 kept: Kept::OfStep(step.kept.clone()),
             });
             self.owners.push(at);

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use dala_kernels::Kernel;
-use dala_spec::{DType, Data, Scalar, Signature, StageSpec, TensorType, Tolerance};
+use dala_spec::{Closeness, DType, Data, Scalar, Signature, StageSpec, TensorType, Tolerance};
 
 use crate::{Buffer, Device, Error, Params, Plan};
 
@@ -88,7 +88,7 @@ impl Plan {
                         return Ok(found);
                     }
                     let sum = inputs.iter().map(|input| allowed[*input]).fold(Allowed::default(), Allowed::and);
-                    allowed[*output] = sum.and(Allowed { stages: 1, floats: through_floats(kernel) });
+                    allowed[*output] = sum.and(Allowed { stages: 1, levels: kernel.spec.tolerance.levels });
                 }
                 (StageSpec::Copy { from, to }, _) => {
                     cells.copy_stage(*from, *to)?;
@@ -219,29 +219,18 @@ fn reference(kernel: &Kernel, signature: &Signature, inputs: &[Data]) -> Result<
     kernel.on_host(signature, inputs)?.ok_or_else(missing)
 }
 
-/// Whether a kernel computes pixels through floats.
-fn through_floats(kernel: &Kernel) -> bool {
-    !matches!(kernel.spec.class, dala_spec::Class::View)
-}
-
 /// The first element that is not close enough. Where large inputs cancel out, what is left is as uncertain as they are: `scale` is
 /// the largest of them.
 fn differs(tolerance: Tolerance, scale: f64, expected: &Data, actual: &Data) -> Option<(usize, f64, f64)> {
     let dtype = expected.dtype();
     let epsilon = if dtype == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) };
-    let cancelled = match tolerance {
-        Tolerance::Close { epsilons, .. } if dtype.is_float() => epsilons * epsilon * scale,
+    let cancelled = match tolerance.floats {
+        Closeness::Close { epsilons, .. } if dtype.is_float() => epsilons * epsilon * scale,
         _ => 0.0,
     };
-    let off = |(expected, actual): (Scalar, Scalar)| match dtype {
-        // A float that is about to be rounded may be on either side.
-        DType::U8 => (expected.as_f64() - actual.as_f64()).abs() > 1.0,
-        DType::S64 => expected.as_i64() != actual.as_i64(),
-        _ => {
-            let (expected, actual) = (expected.as_f64(), actual.as_f64());
-            let close = tolerance.accepts(dtype, expected, actual) || (expected - actual).abs() <= cancelled;
-            !close
-        }
+    let off = |(expected, actual): (Scalar, Scalar)| {
+        let close = || dtype.is_float() && (expected.as_f64() - actual.as_f64()).abs() <= cancelled;
+        !tolerance.accepts(expected, actual) && !close()
     };
     let pairs = expected.iter().zip(actual.iter());
     pairs.enumerate().find(|(_, pair)| off(*pair)).map(|(index, (e, a))| (index, e.as_f64(), a.as_f64()))
@@ -251,17 +240,18 @@ fn differs(tolerance: Tolerance, scale: f64, expected: &Data, actual: &Data) -> 
 #[derive(Clone, Copy, Debug, Default)]
 struct Allowed {
     stages: u32,
-    floats: bool,
+    /// The most that a byte may be off by one of the stages. None of the exact ones adds to it.
+    levels: u8,
 }
 
 impl Allowed {
     fn and(self, other: Allowed) -> Allowed {
-        Allowed { stages: self.stages + other.stages, floats: self.floats | other.floats }
+        Allowed { stages: self.stages + other.stages, levels: self.levels.max(other.levels) }
     }
 
     fn differs(self, expected: &Data, actual: &Data) -> Option<(usize, f64, f64)> {
         let each = 256.0 * f64::from(self.stages.max(1));
-        let tolerance = Tolerance::Close { epsilons: each, absolute_epsilons: each };
+        let tolerance = Tolerance::close(each, each).levels(self.levels);
         let first = differs(tolerance, 0.0, expected, actual);
         if expected.dtype() != DType::U8 || first.is_some() {
             return first;

@@ -63,7 +63,8 @@ pub fn compile(
     };
     let cells: Vec<Cell> = pipeline.cells.iter().zip(checked.types).map(cell).collect();
     let rules = Rules { facts, launches: &|task| launch::launches(task, facts) && in_reach(task), fuse };
-    Ok(plan(Graph::build(&cells, calls, labels), &rules))
+    let blueprint = Graph::build(&cells, calls, labels).and_then(|graph| plan(graph, &rules));
+    blueprint.map_err(|error| vec![StageProblem { stage: 0, error }])
 }
 
 /// The most bytes of a transient: what is larger fits no memory, and sizes of it no number.

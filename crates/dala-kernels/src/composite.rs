@@ -142,8 +142,12 @@ impl Composite {
         for call in &self.calls {
             let own =
                 supported(&call.kernel, &call.signature, facts)?.bound(&call.kernel.spec.name, &call.signature)?;
-            let inputs: Vec<Place> = call.inputs.iter().filter_map(|cell| places[*cell]).collect();
-            let output = places[call.output].unwrap_or(Place::Output);
+            let place = |cell: &usize| {
+                let missing = || SpecError::internal(format!("cell {cell} of a part has no place"));
+                places[*cell].ok_or_else(missing)
+            };
+            let inputs = call.inputs.iter().map(place).collect::<Result<Vec<Place>, _>>()?;
+            let output = place(&call.output)?;
             lowering.append(own, &inputs, output, &call.name);
         }
         Ok(lowering)
@@ -170,13 +174,17 @@ impl Composite {
 }
 
 /// The launches of one call fused with one another, in memory that they share one after the other.
-pub fn fused(lowering: Lowering, signature: &Signature, facts: &DeviceFacts) -> Lowering {
+///
+/// # Errors
+///
+/// None that callers could cause.
+pub fn fused(lowering: Lowering, signature: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
     let output = signature.inputs.len();
     let types = signature.inputs.iter().chain([&signature.output]);
     let cells: Vec<Cell> = types.map(|ty| Cell { ty: ty.clone(), name: String::new(), transient: false }).collect();
     let call = Call::Run { lowering, inputs: (0..output).collect(), output };
     let rules = Rules { facts, launches: &|task| launch::launches(task, facts) && in_reach(task), fuse: true };
-    let blueprint = plan(Graph::build(&cells, vec![call], vec![String::new()]), &rules);
+    let blueprint = plan(Graph::build(&cells, vec![call], vec![String::new()])?, &rules)?;
     let place = |place: &Place| match *place {
         Place::Input(number) if number == output => Place::Output,
         place => place,
@@ -187,9 +195,9 @@ pub fn fused(lowering: Lowering, signature: &Signature, facts: &DeviceFacts) -> 
         parts: step.parts,
         task: step.task,
     });
-    Lowering {
+    Ok(Lowering {
         steps: steps.collect(),
         transients: blueprint.scratch.iter().map(|bytes| TensorType::new(DType::U8, [*bytes])).collect(),
         constants: blueprint.constants,
-    }
+    })
 }

@@ -21,12 +21,15 @@ pub struct KernelId(u64);
 #[non_exhaustive]
 pub enum Work {
     /// One expression per output element, made for the types of a call.
-    Pointwise(Arc<dyn Fn(&Signature) -> Expr + Send + Sync>),
+    Pointwise(Arc<MakeExpr>),
     /// Launches over the call's buffers and over scratch memory.
     Lowered(LowerFn),
     /// Calls of other kernels, made for the types of a call.
     Composite(Arc<MakeComposite>),
 }
+
+/// The expression of a call of a pointwise kernel.
+pub type MakeExpr = dyn Fn(&Signature) -> Expr + Send + Sync;
 
 /// The calls that a call of a composite kernel comes down to.
 pub type MakeComposite = dyn Fn(&Signature) -> Result<Arc<Composite>, SpecError> + Send + Sync;
@@ -73,7 +76,9 @@ impl Kernel {
     /// The call does not fit the kernel.
     pub fn on_host(&self, signature: &Signature, inputs: &[Data]) -> Result<Option<Data>, SpecError> {
         if let Some(reference) = self.reference {
-            return Ok(Some(reference(&Reference { inputs, signature })));
+            let data = reference(&Reference { inputs, signature });
+            self.read_right(signature)?;
+            return Ok(Some(data));
         }
         if let Work::Composite(make) = &self.work {
             return make(signature)?.on_host(inputs);
@@ -137,9 +142,28 @@ impl Kernel {
     ///
     /// The expression does not fit the call's types.
     pub fn program(&self, signature: &Signature) -> Result<Option<Program>, SpecError> {
-        let Work::Pointwise(work) = &self.work else { return Ok(None) };
+        match &self.work {
+            Work::Pointwise(work) => self.built(&**work, signature).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn built(&self, work: &MakeExpr, signature: &Signature) -> Result<Program, SpecError> {
         let names: Vec<&str> = self.spec.inputs.iter().map(|input| input.name.as_str()).collect();
-        Ok(Some(Program::build(&work(signature), &names, signature)?))
+        let expr = work(signature);
+        self.read_right(signature)?;
+        Ok(Program::build(&expr, &names, signature)?)
+    }
+
+    /// Whether every param that was read so far is one that the kernel has.
+    fn read_right(&self, signature: &Signature) -> Result<(), SpecError> {
+        match signature.params.missed() {
+            None => Ok(()),
+            Some(name) => Err(SpecError::internal(format!(
+                "kernel `{}` reads a param `{name}` that it does not have",
+                self.spec.name
+            ))),
+        }
     }
 
     /// The launches that a call comes down to on a device.
@@ -148,12 +172,13 @@ impl Kernel {
     ///
     /// The expression does not fit the call's types.
     pub fn lower(&self, signature: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
-        match (self.program(signature)?, &self.work) {
-            (Some(program), _) => Ok(map_all(program, signature)),
-            (None, Work::Lowered(lower)) => lower(signature, facts),
-            (None, Work::Composite(make)) => make(signature)?.lower(facts),
-            (None, Work::Pointwise(_)) => Ok(Lowering::new()),
-        }
+        let lowering = match &self.work {
+            Work::Pointwise(work) => map_all(self.built(&**work, signature)?, signature),
+            Work::Lowered(lower) => lower(signature, facts)?,
+            Work::Composite(make) => make(signature)?.lower(facts)?,
+        };
+        self.read_right(signature)?;
+        Ok(lowering)
     }
 }
 

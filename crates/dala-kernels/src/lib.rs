@@ -11,6 +11,7 @@ mod device;
 #[cfg(test)]
 pub mod example;
 mod kernel;
+mod keys;
 pub mod launch;
 pub mod list;
 mod lower;
@@ -20,7 +21,7 @@ pub mod table;
 
 pub use compile::{compile, supported};
 pub use composite::{Composite, fused};
-pub use kernel::{Example, Kernel, KernelId, LowerFn, MakeComposite, Work};
+pub use kernel::{Example, Kernel, KernelId, LowerFn, MakeComposite, MakeExpr, Work};
 pub use reference::Reference;
 pub use registry::Registry;
 

@@ -1,6 +1,6 @@
 //! What kernels' plain Rust references work with.
 
-use dala_spec::{DType, Data, ParamValue, ResolvedParams, Scalar, Signature};
+use dala_spec::{DType, Data, ParamKey, ResolvedParams, Scalar, Signature};
 
 /// A call on the host: typed data in, and what the output must be.
 pub struct Reference<'a> {
@@ -27,8 +27,8 @@ impl Reference<'_> {
     }
 
     /// A numeric param.
-    pub fn number(&self, name: &str) -> f64 {
-        self.signature.params.get(name).and_then(ParamValue::as_f64).unwrap_or(f64::NAN)
+    pub fn number(&self, key: ParamKey) -> f64 {
+        self.signature.params.float(key)
     }
 
     /// An input's element that belongs to output element `index`: what is smaller than the output is repeated.

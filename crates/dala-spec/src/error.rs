@@ -1,6 +1,6 @@
 //! Why a call was refused before anything was launched.
 
-use crate::{DType, ExprError, Unsupported};
+use crate::{DType, ExprError, ShapeProblem, Unsupported};
 
 /// A call that does not fit its kernel. Each case has a stable [`code`](SpecError::code).
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -186,9 +186,20 @@ pub enum SpecError {
         /// Bytes of the target.
         to: usize,
     },
+    /// What was checked does not hold: a fault of this library's.
+    #[error("a fault of this library: {what}")]
+    Internal {
+        /// What was found.
+        what: String,
+    },
 }
 
 impl SpecError {
+    /// A fault of this library's.
+    pub fn internal(what: impl Into<String>) -> SpecError {
+        SpecError::Internal { what: what.into() }
+    }
+
     /// A stable name for the case, for programs to match on.
     pub fn code(&self) -> &'static str {
         match self {
@@ -211,7 +222,15 @@ impl SpecError {
             SpecError::TooLarge { .. } => "shape_too_large",
             SpecError::CopySize { .. } => "size_mismatch",
             SpecError::Expr(_) => "bad_expression",
+            SpecError::Internal { .. } => "internal",
         }
+    }
+}
+
+/// Launches are made for calls whose shapes were found to fit.
+impl From<ShapeProblem> for SpecError {
+    fn from(problem: ShapeProblem) -> SpecError {
+        SpecError::internal(format!("a call that was checked does not fit: {problem:?}"))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{DType, ParamSpec, ResolvedParams, Shape, TensorType};
+use crate::{DType, ParamSpec, ResolvedParams, Scalar, Shape, TensorType};
 
 /// The kind of access pattern a kernel has: what may be fused with it, and how it is launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -154,10 +154,19 @@ pub struct OutputRule {
     pub dtype: OutputDType,
 }
 
-/// How close a device's result is to the reference, for floats. Integers are always equal.
+/// How close a device's result is to the reference. Integers other than bytes are always equal.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct Tolerance {
+    /// How close floats are.
+    pub floats: Closeness,
+    /// How many levels a byte may be off: one that is computed in floats may be rounded to either side.
+    pub levels: u8,
+}
+
+/// How close floats are to their reference.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Tolerance {
+pub enum Closeness {
     /// Equal in value.
     Exact,
     /// At most so many units in the last place of the output's type away.
@@ -172,8 +181,39 @@ pub enum Tolerance {
 }
 
 impl Tolerance {
-    /// Whether `actual` is close enough to `expected` for elements of `dtype`.
-    pub fn accepts(self, dtype: DType, expected: f64, actual: f64) -> bool {
+    /// Equal in value.
+    pub const EXACT: Tolerance = Tolerance { floats: Closeness::Exact, levels: 0 };
+
+    /// Floats at most so many units in the last place away, bytes equal.
+    pub const fn ulps(ulps: u32) -> Tolerance {
+        Tolerance { floats: Closeness::Ulps(ulps), levels: 0 }
+    }
+
+    /// Floats at most so many epsilons of the value plus so many epsilons away, bytes equal.
+    pub const fn close(epsilons: f64, absolute_epsilons: f64) -> Tolerance {
+        Tolerance { floats: Closeness::Close { epsilons, absolute_epsilons }, levels: 0 }
+    }
+
+    /// The same with bytes that may be so many levels off.
+    pub const fn levels(mut self, levels: u8) -> Tolerance {
+        self.levels = levels;
+        self
+    }
+
+    /// Whether `actual` is close enough to `expected`, an element of the same type.
+    pub fn accepts(self, expected: Scalar, actual: Scalar) -> bool {
+        match (expected, actual) {
+            // Not all of them are floats too.
+            (Scalar::S64(expected), Scalar::S64(actual)) => expected == actual,
+            (Scalar::U8(expected), Scalar::U8(actual)) => expected.abs_diff(actual) <= self.levels,
+            _ if expected.dtype() != actual.dtype() => false,
+            _ => self.floats.accepts(expected.dtype(), expected.as_f64(), actual.as_f64()),
+        }
+    }
+}
+
+impl Closeness {
+    fn accepts(self, dtype: DType, expected: f64, actual: f64) -> bool {
         if expected == actual || (expected.is_nan() && actual.is_nan()) {
             return true;
         }
@@ -184,9 +224,9 @@ impl Tolerance {
         // Below the smallest normal number devices may flush to zero.
         let tiny = if dtype == DType::F32 { f32::MIN_POSITIVE as f64 } else { f64::MIN_POSITIVE };
         let allowed = match self {
-            Tolerance::Exact => tiny,
-            Tolerance::Ulps(ulps) => f64::from(ulps) * epsilon * expected.abs() + tiny,
-            Tolerance::Close { epsilons, absolute_epsilons } => {
+            Closeness::Exact => tiny,
+            Closeness::Ulps(ulps) => f64::from(ulps) * epsilon * expected.abs() + tiny,
+            Closeness::Close { epsilons, absolute_epsilons } => {
                 epsilons * epsilon * expected.abs() + absolute_epsilons * epsilon
             }
         };
@@ -213,7 +253,7 @@ pub struct KernelSpec {
     pub output: OutputRule,
     /// The params.
     pub params: Vec<ParamSpec>,
-    /// How close a float result is to the reference.
+    /// How close a result is to the reference.
     pub tolerance: Tolerance,
 }
 
@@ -229,7 +269,7 @@ impl KernelSpec {
             max_inputs: 0,
             output: OutputRule { shape: OutputShape::Inputs, dtype: OutputDType::Inputs },
             params: Vec::new(),
-            tolerance: Tolerance::Exact,
+            tolerance: Tolerance::EXACT,
         }
     }
 
@@ -307,7 +347,7 @@ impl KernelSpec {
         self
     }
 
-    /// How close a float result is to the reference.
+    /// How close a result is to the reference.
     pub fn tolerance(mut self, tolerance: Tolerance) -> KernelSpec {
         self.tolerance = tolerance;
         self
@@ -325,11 +365,25 @@ mod tests {
 
     #[test]
     fn tolerances_are_in_units_of_the_output_type() {
-        assert!(Tolerance::Ulps(1).accepts(DType::F32, 1.0, 1.0 + f64::from(f32::EPSILON)));
-        assert!(!Tolerance::Ulps(1).accepts(DType::F64, 1.0, 1.0 + f64::from(f32::EPSILON)));
-        assert!(!Tolerance::Exact.accepts(DType::F32, 1.0, 1.0 + f64::from(f32::EPSILON)));
-        assert!(Tolerance::Exact.accepts(DType::F32, f64::NAN, f64::NAN));
-        assert!(!Tolerance::Ulps(9).accepts(DType::F32, f64::INFINITY, 1.0));
-        assert!(!Tolerance::Ulps(9).accepts(DType::S32, 1.0, 2.0));
+        let next = 1.0 + f32::EPSILON;
+        assert!(Tolerance::ulps(1).accepts(Scalar::F32(1.0), Scalar::F32(next)));
+        assert!(!Tolerance::ulps(1).accepts(Scalar::F64(1.0), Scalar::F64(next.into())));
+        assert!(!Tolerance::EXACT.accepts(Scalar::F32(1.0), Scalar::F32(next)));
+        assert!(Tolerance::EXACT.accepts(Scalar::F32(f32::NAN), Scalar::F32(f32::NAN)));
+        assert!(!Tolerance::ulps(9).accepts(Scalar::F32(f32::INFINITY), Scalar::F32(1.0)));
+        assert!(!Tolerance::ulps(9).accepts(Scalar::S32(1), Scalar::S32(2)));
+        assert!(!Tolerance::close(9.0, 9.0).accepts(Scalar::S64(i64::MAX), Scalar::S64(i64::MAX - 1)));
+    }
+
+    #[test]
+    fn bytes_may_be_off_by_levels_and_nothing_else_may() {
+        let byte = |a, b| (Scalar::U8(a), Scalar::U8(b));
+        for (levels, (expected, actual), accepted) in
+            [(0, byte(7, 7), true), (0, byte(7, 8), false), (1, byte(7, 6), true), (1, byte(0, 255), false)]
+        {
+            let tolerance = Tolerance::close(64.0, 64.0).levels(levels);
+            assert_eq!(tolerance.accepts(expected, actual), accepted, "{levels} levels, {expected} and {actual}");
+        }
+        assert!(!Tolerance::EXACT.levels(1).accepts(Scalar::U32(7), Scalar::U32(8)));
     }
 }

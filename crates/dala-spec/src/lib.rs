@@ -44,10 +44,10 @@ pub use error::SpecError;
 pub use expr::{Expr, ExprError, Program, Scope};
 pub use facts::{DeviceFacts, Support, Unsupported};
 pub use kernel::{
-    Class, DTypes, FLOATS, InputSpec, KernelSpec, NUMBERS, OutputDType, OutputRule, OutputShape, PIXELS, ShapeCall,
-    ShapeFn, ShapeProblem, ShapeRule, Tolerance,
+    Class, Closeness, DTypes, FLOATS, InputSpec, KernelSpec, NUMBERS, OutputDType, OutputRule, OutputShape, PIXELS,
+    ShapeCall, ShapeFn, ShapeProblem, ShapeRule, Tolerance,
 };
-pub use params::{ParamKind, ParamSpec, ParamValue, Params, ResolvedParams, param};
+pub use params::{ParamKey, ParamKind, ParamSpec, ParamValue, Params, ResolvedParams, param};
 pub use pipeline::{CellSpec, CheckedPipeline, PipelineSpec, PipelineText, StageProblem, StageSpec, TextError};
 pub use plan::{Blueprint, Rules};
 pub use shape::{ImageShape, Shape, TensorType};

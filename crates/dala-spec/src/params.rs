@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::OnceLock;
 
 use crate::{SpecError, suggest::nearest};
 
@@ -209,6 +210,28 @@ pub struct ParamSpec {
     pub summary: String,
 }
 
+/// The name of a param, to be written once: a kernel declares its param and reads it by the same constant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParamKey(&'static str);
+
+impl ParamKey {
+    /// The param called `name`.
+    pub const fn new(name: &'static str) -> ParamKey {
+        ParamKey(name)
+    }
+
+    /// The name.
+    pub const fn name(self) -> &'static str {
+        self.0
+    }
+}
+
+impl From<ParamKey> for String {
+    fn from(key: ParamKey) -> String {
+        key.0.to_owned()
+    }
+}
+
 /// A param called `name`, to be refined: `param("slope", ParamKind::Number).default(0)`.
 pub fn param(name: impl Into<String>, kind: ParamKind) -> ParamSpec {
     ParamSpec { name: name.into(), kind, default: None, range: None, summary: String::new() }
@@ -276,8 +299,18 @@ impl ParamSpec {
 }
 
 /// Params checked against a spec: every one the kernel has, in the spec's order.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ResolvedParams(Vec<(String, ParamKind, ParamValue)>);
+#[derive(Clone, Debug, Default)]
+pub struct ResolvedParams {
+    values: Vec<(String, ParamKind, ParamValue)>,
+    /// The first that was read and is not there, or is not of that type: a fault of the kernel's.
+    missed: OnceLock<ParamKey>,
+}
+
+impl PartialEq for ResolvedParams {
+    fn eq(&self, other: &ResolvedParams) -> bool {
+        self.values == other.values
+    }
+}
 
 impl ResolvedParams {
     /// Checks `given` against `specs`, filling in defaults. Problems are added to `problems`.
@@ -308,59 +341,72 @@ impl ResolvedParams {
                 Err(problem) => problems.push(problem),
             }
         }
-        ResolvedParams(resolved)
+        ResolvedParams { values: resolved, missed: OnceLock::new() }
     }
 
     /// The value of the param called `name`.
     pub fn get(&self, name: &str) -> Option<&ParamValue> {
-        self.0.iter().find(|(own, _, _)| own == name).map(|(_, _, value)| value)
+        self.values.iter().find(|(own, _, _)| own == name).map(|(_, _, value)| value)
     }
 
-    /// An integer param; 0 if there is none of that name.
-    pub fn int(&self, name: &str) -> i64 {
-        match self.get(name) {
-            Some(ParamValue::Int(value)) => *value,
-            _ => 0,
+    /// Whether the kernel has the param.
+    pub fn has(&self, key: ParamKey) -> bool {
+        self.get(key.0).is_some()
+    }
+
+    /// The name of a param that was read although the kernel has none of that name and type. What was computed from it is
+    /// worthless.
+    pub fn missed(&self) -> Option<&'static str> {
+        self.missed.get().map(|key| key.0)
+    }
+
+    fn read<'a, T>(&'a self, key: ParamKey, value: impl Fn(&'a ParamValue) -> Option<T>) -> Option<T> {
+        let found = self.get(key.0).and_then(value);
+        if found.is_none() {
+            // The first is enough.
+            let _ = self.missed.set(key);
         }
+        found
     }
 
-    /// A numeric param; NaN if there is none of that name.
-    pub fn float(&self, name: &str) -> f64 {
-        self.get(name).and_then(ParamValue::as_f64).unwrap_or(f64::NAN)
+    /// An integer param.
+    pub fn int(&self, key: ParamKey) -> i64 {
+        let int = |value: &ParamValue| if let ParamValue::Int(value) = value { Some(*value) } else { None };
+        self.read(key, int).unwrap_or_default()
     }
 
-    /// A true-or-false param; false if there is none of that name.
-    pub fn flag(&self, name: &str) -> bool {
-        matches!(self.get(name), Some(ParamValue::Bool(true)))
+    /// A numeric param.
+    pub fn float(&self, key: ParamKey) -> f64 {
+        self.read(key, ParamValue::as_f64).unwrap_or(f64::NAN)
     }
 
-    /// The chosen word of a param; empty if there is none of that name.
-    pub fn word(&self, name: &str) -> &str {
-        match self.get(name) {
-            Some(ParamValue::Enum(word)) => word,
-            _ => "",
-        }
+    /// A true-or-false param.
+    pub fn flag(&self, key: ParamKey) -> bool {
+        let flag = |value: &ParamValue| if let ParamValue::Bool(value) = value { Some(*value) } else { None };
+        self.read(key, flag).unwrap_or_default()
     }
 
-    /// The integers of a param; none if there is none of that name.
-    pub fn ints(&self, name: &str) -> &[i64] {
-        match self.get(name) {
-            Some(ParamValue::Ints(values)) => values,
-            _ => &[],
-        }
+    /// The chosen word of a param.
+    pub fn word(&self, key: ParamKey) -> &str {
+        self.read(key, |value| if let ParamValue::Enum(word) = value { Some(word.as_str()) } else { None })
+            .unwrap_or_default()
     }
 
-    /// The floats of a param; none if there is none of that name.
-    pub fn floats(&self, name: &str) -> &[f64] {
-        match self.get(name) {
-            Some(ParamValue::Floats(values)) => values,
-            _ => &[],
-        }
+    /// The integers of a param.
+    pub fn ints(&self, key: ParamKey) -> &[i64] {
+        self.read(key, |value| if let ParamValue::Ints(values) = value { Some(&values[..]) } else { None })
+            .unwrap_or_default()
+    }
+
+    /// The floats of a param.
+    pub fn floats(&self, key: ParamKey) -> &[f64] {
+        self.read(key, |value| if let ParamValue::Floats(values) = value { Some(&values[..]) } else { None })
+            .unwrap_or_default()
     }
 
     /// Names, types and values in the spec's order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &ParamKind, &ParamValue)> {
-        self.0.iter().map(|(name, kind, value)| (name.as_str(), kind, value))
+        self.values.iter().map(|(name, kind, value)| (name.as_str(), kind, value))
     }
 }
 
@@ -392,6 +438,19 @@ mod tests {
         let codes: Vec<_> = problems.iter().map(SpecError::code).collect();
         assert_eq!(codes, ["unknown_param", "param_out_of_range", "param_type", "missing_param"]);
         assert_eq!(problems[0].to_string(), "kernel `k` has no param `slop`, did you mean `slope`?");
+    }
+
+    #[test]
+    fn what_is_read_and_not_there_is_remembered() {
+        let resolved = resolve(Params::new().with("radius", 3)).unwrap();
+        assert_eq!(resolved.int(ParamKey::new("radius")), 3);
+        assert_eq!(resolved.word(ParamKey::new("border")), "clamp");
+        assert_eq!(resolved.missed(), None);
+        assert_eq!(resolved.int(ParamKey::new("border")), 0);
+        assert_eq!(resolved.missed(), Some("border"), "it is there, and no integer");
+        let resolved = resolve(Params::new().with("radius", 3)).unwrap();
+        assert!(resolved.float(ParamKey::new("sigma")).is_nan());
+        assert_eq!(resolved.missed(), Some("sigma"));
     }
 
     #[test]

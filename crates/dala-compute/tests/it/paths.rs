@@ -7,7 +7,7 @@ use dala_spec::validate;
 
 use crate::support::{Random, device_names, filled_with_rubbish, ordinary, upload};
 
-/// Runs a call on every device and compares with the reference: bytes within one level, floats within `tolerance`.
+/// Runs a call on every device and compares with the reference: bytes within the kernel's levels, floats within `tolerance`.
 fn check(kernel: &str, dtype: DType, inputs: &[&[usize]], output: &[usize], params: Params, tolerance: f64) {
     let types: Vec<TensorType> = inputs.iter().map(|shape| TensorType::new(dtype, *shape)).collect();
     let output = TensorType::new(dtype, output);
@@ -22,7 +22,7 @@ fn check(kernel: &str, dtype: DType, inputs: &[&[usize]], output: &[usize], para
             data.iter().zip(&types).map(|(data, ty)| upload(&device, data, ty.shape.clone())).collect();
         let target = filled_with_rubbish(&device, dtype, output.shape.clone());
         device.run(kernel, &buffers.iter().collect::<Vec<_>>(), &target, &params).unwrap();
-        let allowed = if dtype == DType::U8 { 1.0 } else { tolerance };
+        let allowed = if dtype == DType::U8 { own.spec.tolerance.levels.into() } else { tolerance };
         for (index, (a, b)) in expected.iter().zip(target.read_data().unwrap().iter()).enumerate() {
             let away = (a.as_f64() - b.as_f64()).abs();
             assert!(away <= allowed, "{what}: element {index} is {b}, the reference says {a}");

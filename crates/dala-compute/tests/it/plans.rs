@@ -2,6 +2,10 @@
 
 use dala_compute::{Buffer, DType, Data, Device, Error, Lane, Params, Pipeline, PlanOptions, Stage, Transient, trace};
 
+use dala_kernels::{Kernel, Reference};
+use dala_spec::work::{Map, Task};
+use dala_spec::{Class, Expr, KernelSpec, Lowering, PIXELS, ParamKey, ParamKind, Place, Tolerance, param};
+
 use crate::support::{device_names, devices};
 
 /// `y = relu(x * 2 + 1)` through a stencil, so that there are several launches.
@@ -211,6 +215,80 @@ fn an_empty_pipeline_does_nothing() {
         for options in [PlanOptions::new(), PlanOptions::unfused()] {
             device.compile_with(&stages, options).unwrap().run().unwrap();
             assert_eq!(sum.read::<f32>().unwrap(), [0.0]);
+        }
+    }
+}
+
+/// A kernel whose reference says that nothing changes, and which adds one.
+fn one_more(levels: u8) -> Kernel {
+    fn unmoved(call: &Reference) -> Data {
+        call.inputs[0].clone()
+    }
+    let spec = KernelSpec::pointwise("one_more").input("x", PIXELS).tolerance(Tolerance::EXACT.levels(levels));
+    Kernel::pointwise(spec, |_| Expr::input("x") + 1).reference(unmoved)
+}
+
+#[test]
+fn verifying_is_as_strict_as_the_kernel_says() {
+    for device in devices() {
+        let name = &device.info().id.clone();
+        for (levels, right) in [(0, false), (1, true)] {
+            let device = Device::open(name).unwrap();
+            device.add_kernel(one_more(levels)).unwrap();
+            let [x, y] = [0; 2].map(|_| Buffer::from_slice(&device, &[7u8; 100], [100]).unwrap());
+            let plan = device.compile(&Pipeline::new().stage(Stage::run_kernel("one_more", &[&x], &y, ()))).unwrap();
+            let found = plan.verify(&[]).unwrap();
+            assert_eq!(found.is_right(), right, "{name}, {levels} levels: {:?}", found.difference);
+        }
+    }
+}
+
+/// What a plan's launches read is listed, also after it was brought to the device.
+#[test]
+fn explained_constants_are_listed() {
+    let device = Device::open("cpu").unwrap();
+    let x = Buffer::zeros(&device, DType::U8, [40, 60, 3]).unwrap();
+    let y = Buffer::zeros(&device, DType::U8, [30, 45, 3]).unwrap();
+    let plan = device.compile(&Pipeline::new().stage(Stage::run_kernel("resize", &[&x], &y, ()))).unwrap();
+    for _ in 0..2 {
+        let text = plan.explain();
+        let (head, launches) = text.split_once("\nlaunches\n").unwrap();
+        let read: Vec<&str> = launches
+            .split([' ', ',', '\n'])
+            .filter(|word| word.starts_with('c') && word[1..].parse::<u32>().is_ok())
+            .collect();
+        assert!(!read.is_empty(), "resizing reads tables:\n{text}");
+        assert!(read.iter().all(|name| head.contains(&format!("\n  {name}  "))), "{text}");
+        plan.run().unwrap();
+    }
+}
+
+/// Faults of kernels reach their callers, and nothing is launched.
+#[test]
+fn broken_kernels_are_errors() {
+    const MISSPELT: ParamKey = ParamKey::new("slop");
+    let spec = |name: &str| {
+        KernelSpec::new(name, Class::Opaque).input("x", PIXELS).param(param("slope", ParamKind::Float).default(1.0))
+    };
+    let misspelt =
+        Kernel::pointwise(spec("misspelt"), |call| Expr::input("x") * Expr::number(call.params.float(MISSPELT)));
+    let nowhere = Kernel::lowered(spec("nowhere"), |call, _| {
+        let mut lowering = Lowering::new();
+        lowering.step(Task::Map(Map::copy(&call.output)), [Place::Transient(3)], Place::Output);
+        Ok(lowering)
+    });
+    for device in devices() {
+        for kernel in [&misspelt, &nowhere] {
+            let name = &kernel.spec.name;
+            device.add_kernel(kernel.clone()).unwrap();
+            let [x, y] = [0; 2].map(|_| Buffer::from_slice(&device, &[1.0f32; 8], [8]).unwrap());
+            let before = device.stats().launches;
+            let pipeline = Pipeline::new().stage(Stage::run_kernel(name, &[&x], &y, ()));
+            let failed = device.compile(&pipeline).map(drop).unwrap_err();
+            assert!(failed.to_string().contains("a fault of this library"), "{name}: {failed}");
+            let failed = device.run(name, &[&x], &y, ()).unwrap_err();
+            assert_eq!(failed.code(), "internal", "{name}: {failed}");
+            assert_eq!(device.stats().launches, before, "{name}");
         }
     }
 }

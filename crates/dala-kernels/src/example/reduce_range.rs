@@ -6,6 +6,7 @@ use dala_spec::{
     ShapeCall, ShapeProblem, Signature, SpecError, Task, param,
 };
 
+use crate::keys::AXIS;
 use crate::lower::{reduce::Line, shapes};
 use crate::{Kernel, Reference};
 
@@ -15,14 +16,14 @@ pub fn kernel() -> Kernel {
         .summary("Largest minus smallest element along an axis")
         .input("x", FLOATS)
         .computed("the input's without the axis", OutputDType::Inputs, shape)
-        .param(param("axis", ParamKind::Int).default(-1).summary("the axis, counted from the end if negative"));
+        .param(param(AXIS, ParamKind::Int).default(-1).summary("the axis, counted from the end if negative"));
     Kernel::lowered(spec, lower).example(&[&[5, 12]], &[5]).reference(reference)
 }
 
 /// The only output shape that fits a call.
 fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
     let mut dims = call.inputs[0].shape.dims().to_vec();
-    let axis = shapes::axis("axis", call.params.int("axis"), dims.len())?;
+    let axis = shapes::axis("axis", call.params.int(AXIS), dims.len())?;
     let length = dims.remove(axis);
     let shape = Shape::new(dims);
     match length == 0 && !shape.is_empty() {
@@ -31,8 +32,8 @@ fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
     }
 }
 
-fn axis(call: &Signature) -> usize {
-    shapes::axis("axis", call.params.int("axis"), call.inputs[0].shape.rank()).unwrap_or_default()
+fn axis(call: &Signature) -> Result<usize, ShapeProblem> {
+    shapes::axis("axis", call.params.int(AXIS), call.inputs[0].shape.rank())
 }
 
 fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
@@ -44,14 +45,14 @@ fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
     let results = [Argument::value("max", 0, dtype), Argument::value("min", 1, dtype)];
     let range = Expr::input("max") - Expr::input("min");
     let finish = Finish::Once(Fragment::build(&range, &results, dtype, &call.params)?);
-    let fold = Line::along(call.inputs[0].shape.dims(), axis(call)).fold(phases, finish);
+    let fold = Line::along(call.inputs[0].shape.dims(), axis(call)?).fold(phases, finish);
     let mut lowering = Lowering::new();
     lowering.step(Task::Fold(fold), [Place::Input(0)], Place::Output);
     Ok(lowering)
 }
 
 fn reference(call: &Reference) -> Data {
-    let lines = call.lines(&[axis(call.signature)]);
+    let lines = call.lines(&[axis(call.signature).unwrap_or_default()]);
     let range = |line: &Vec<usize>| {
         let values = || line.iter().map(|at| call.float(0, *at));
         let (max, min) = (values().fold(f64::NAN, f64::max), values().fold(f64::NAN, f64::min));

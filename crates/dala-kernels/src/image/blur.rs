@@ -7,6 +7,7 @@ use dala_spec::{
     Tolerance, param,
 };
 
+use crate::keys::{BORDER, RADIUS, SIGMA};
 use crate::lower::filter;
 use crate::{Kernel, Reference};
 
@@ -17,21 +18,21 @@ pub fn kernel() -> Kernel {
         .summary("Gaussian blur")
         .input("x", PIXELS)
         .computed("the input's", OutputDType::Inputs, filter::image_of_radius)
-        .param(param("radius", ParamKind::Int).default(1).range(0.0, 256.0).summary("pixels on each side"))
+        .param(param(RADIUS, ParamKind::Int).default(1).range(0.0, 256.0).summary("pixels on each side"))
         .param(
-            param("sigma", ParamKind::Float)
+            param(SIGMA, ParamKind::Float)
                 .default(0.0)
                 .range(0.0, 256.0)
                 .summary("width of the bell, in pixels; 0 for half the radius"),
         )
         .param(filter::border_param())
-        .tolerance(Tolerance::Close { epsilons: 64.0, absolute_epsilons: 64.0 });
+        .tolerance(Tolerance::close(64.0, 64.0).levels(1));
     Kernel::lowered(spec, lower).example(&[&[5, 7, 4]], &[5, 7, 4]).reference(reference)
 }
 
 fn gaussian(call: &Signature) -> Filter {
-    let radius = call.params.int("radius");
-    let sigma = match call.params.float("sigma") {
+    let radius = call.params.int(RADIUS);
+    let sigma = match call.params.float(SIGMA) {
         0.0 => radius as f64 / 2.0,
         given => given,
     };
@@ -44,7 +45,7 @@ fn gaussian(call: &Signature) -> Filter {
 }
 
 fn lower(call: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
-    let border = Border::from_word(call.params.word("border"));
+    let border = Border::from_word(call.params.word(BORDER));
     filter::filtered(call, facts, border, vec![gaussian(call)], &Expr::input("f0"))
 }
 

@@ -6,6 +6,7 @@ use dala_spec::{
     Tolerance, param,
 };
 
+use crate::keys::{BORDER, RADIUS};
 use crate::lower::filter;
 use crate::{Kernel, Reference};
 
@@ -15,20 +16,20 @@ pub fn kernel() -> Kernel {
         .summary("Mean of the pixels around")
         .input("x", PIXELS)
         .computed("the input's", OutputDType::Inputs, filter::image_of_radius)
-        .param(param("radius", ParamKind::Int).default(1).range(0.0, 256.0).summary("pixels on each side"))
+        .param(param(RADIUS, ParamKind::Int).default(1).range(0.0, 256.0).summary("pixels on each side"))
         .param(filter::border_param())
-        .tolerance(Tolerance::Close { epsilons: 64.0, absolute_epsilons: 64.0 });
+        .tolerance(Tolerance::close(64.0, 64.0).levels(1));
     Kernel::lowered(spec, lower).example(&[&[5, 7, 4]], &[5, 7, 4]).reference(reference)
 }
 
 fn even(call: &Signature) -> Filter {
-    let taps = 2 * call.params.int("radius") as usize + 1;
+    let taps = 2 * call.params.int(RADIUS) as usize + 1;
     let weights = vec![1.0 / taps as f32; taps];
     Filter { down: weights.clone(), across: weights }
 }
 
 fn lower(call: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
-    let border = Border::from_word(call.params.word("border"));
+    let border = Border::from_word(call.params.word(BORDER));
     filter::filtered(call, facts, border, vec![even(call)], &Expr::input("f0"))
 }
 

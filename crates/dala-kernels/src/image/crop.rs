@@ -1,10 +1,11 @@
 //! Part of a picture, from `top` and `left` on; the output's shape says how large it is.
 
 use dala_spec::{
-    Class, Data, DeviceFacts, KernelSpec, Lowering, OutputDType, PIXELS, ParamKind, Place, Shape, ShapeCall,
+    Class, Data, DeviceFacts, KernelSpec, Lowering, OutputDType, PIXELS, ParamKey, ParamKind, Place, Shape, ShapeCall,
     ShapeProblem, Signature, SpecError, param,
 };
 
+use crate::keys::{LEFT, TOP};
 use crate::lower::shapes;
 use crate::lower::view::{View, strides};
 use crate::{Kernel, Reference};
@@ -15,32 +16,32 @@ pub fn kernel() -> Kernel {
         .summary("Part of a picture")
         .input("x", PIXELS)
         .computed("a smaller picture of the same channels", OutputDType::Inputs, shape)
-        .param(param("top", ParamKind::Int).default(0).range(0.0, 65535.0).summary("the first row"))
-        .param(param("left", ParamKind::Int).default(0).range(0.0, 65535.0).summary("the first column"));
+        .param(param(TOP, ParamKind::Int).default(0).range(0.0, 65535.0).summary("the first row"))
+        .param(param(LEFT, ParamKind::Int).default(0).range(0.0, 65535.0).summary("the first column"));
     Kernel::lowered(spec, lower).example(&[&[5, 7, 4]], &[3, 4, 4]).reference(reference)
 }
 
 fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
     let (from, shape) = (shapes::image(call, 0)?, shapes::other_size(call)?);
     let (height, width) = (shape.dims()[0], shape.dims()[1]);
-    let fits = |name, size: usize, whole: usize| {
+    let fits = |key: ParamKey, size: usize, whole: usize| {
         let last = whole.checked_sub(size);
-        match (last, usize::try_from(call.params.int(name))) {
+        match (last, usize::try_from(call.params.int(key))) {
             (Some(last), Ok(start)) if start <= last => Ok(()),
-            (Some(last), _) => Err(ShapeProblem::Param(name, 0.0, last as f64)),
+            (Some(last), _) => Err(ShapeProblem::Param(key.name(), 0.0, last as f64)),
             (None, _) => Err(ShapeProblem::Output(format!("inside the input, {}", call.inputs[0].shape))),
         }
     };
-    fits("top", height, from.height)?;
-    fits("left", width, from.width)?;
+    fits(TOP, height, from.height)?;
+    fits(LEFT, width, from.width)?;
     Ok(shape)
 }
 
 fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
     let (input, mut lowering) = (&call.inputs[0], Lowering::new());
     let strides = strides(input.shape.dims());
-    let start = |name, axis: usize| call.params.int(name) * strides[axis];
-    let offset = (start("top", 0) + start("left", 1)) as usize;
+    let start = |key: ParamKey, axis: usize| call.params.int(key) * strides[axis];
+    let offset = (start(TOP, 0) + start(LEFT, 1)) as usize;
     let view = View { dims: call.output.shape.dims().to_vec(), offset, strides };
     lowering.step(view.task(input.dtype, input.shape.len(), call)?, [Place::Input(0)], Place::Output);
     Ok(lowering)
@@ -49,7 +50,7 @@ fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
 fn reference(call: &Reference) -> Data {
     let shapes = (call.signature.inputs[0].shape.image(), call.signature.output.shape.image());
     let (Some(from), Some(to)) = shapes else { return call.moved(|index| (0, index)) };
-    let (top, left) = (call.params().int("top") as usize, call.params().int("left") as usize);
+    let (top, left) = (call.params().int(TOP) as usize, call.params().int(LEFT) as usize);
     call.moved(|index| {
         let (pixel, channel) = (index / to.channels, index % to.channels);
         let (y, x) = (pixel / to.width + top, pixel % to.width + left);

@@ -4,6 +4,7 @@ use dala_spec::{
     Class, Data, DeviceFacts, KernelSpec, Lowering, OutputDType, PIXELS, ParamKind, Place, Signature, SpecError, param,
 };
 
+use crate::keys::DIRECTION;
 use crate::lower::shapes;
 use crate::lower::view::{View, strides};
 use crate::{Kernel, Reference};
@@ -15,7 +16,7 @@ pub fn kernel() -> Kernel {
         .input("x", PIXELS)
         .computed("the input's", OutputDType::Inputs, shapes::same_image)
         .param(
-            param("direction", ParamKind::words(&["horizontal", "vertical", "both"]))
+            param(DIRECTION, ParamKind::words(&["horizontal", "vertical", "both"]))
                 .default("horizontal")
                 .summary("what is swapped: left and right, top and bottom, or both"),
         );
@@ -31,7 +32,7 @@ fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
     let (input, mut lowering) = (&call.inputs[0], Lowering::new());
     let dims = input.shape.dims();
     let mut view = View { dims: dims.to_vec(), offset: 0, strides: strides(dims) };
-    for (axis, swapped) in swapped(call.params.word("direction")).into_iter().enumerate() {
+    for (axis, swapped) in swapped(call.params.word(DIRECTION)).into_iter().enumerate() {
         if swapped {
             view.offset += (dims[axis].max(1) - 1) * view.strides[axis] as usize;
             view.strides[axis] = -view.strides[axis];
@@ -43,7 +44,7 @@ fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
 
 fn reference(call: &Reference) -> Data {
     let Some(image) = call.signature.output.shape.image() else { return call.moved(|index| (0, index)) };
-    let [rows, columns] = swapped(call.params().word("direction"));
+    let [rows, columns] = swapped(call.params().word(DIRECTION));
     call.moved(|index| {
         let (pixel, channel) = (index / image.channels, index % image.channels);
         let (y, x) = (pixel / image.width, pixel % image.width);

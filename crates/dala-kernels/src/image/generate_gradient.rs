@@ -14,7 +14,7 @@ pub fn kernel() -> Kernel {
     let spec = KernelSpec::pointwise("generate_gradient")
         .summary("A test picture: red grows to the right, green downwards")
         .output(OutputShape::Image, OutputDType::OneOf(PIXELS))
-        .tolerance(Tolerance::Ulps(4));
+        .tolerance(Tolerance::ulps(4).levels(1));
     Kernel::pointwise(spec, work).reference(reference)
 }
 

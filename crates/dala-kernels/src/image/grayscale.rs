@@ -17,7 +17,7 @@ pub fn kernel() -> Kernel {
         .summary("BT.601 luma, in one channel or in all")
         .input("x", PIXELS)
         .computed("the input's, or one channel", OutputDType::Inputs, shape)
-        .tolerance(Tolerance::Close { epsilons: 8.0, absolute_epsilons: 8.0 });
+        .tolerance(Tolerance::close(8.0, 8.0).levels(1));
     Kernel::pointwise(spec, work).example(&[&[5, 7, 4]], &[5, 7]).reference(reference)
 }
 

@@ -17,7 +17,7 @@ pub fn kernel() -> Kernel {
         .input("x", PIXELS)
         .side_input("table", PIXELS)
         .computed("the input's", OutputDType::Inputs, shape)
-        .tolerance(Tolerance::Close { epsilons: 64.0, absolute_epsilons: 64.0 });
+        .tolerance(Tolerance::close(64.0, 64.0).levels(1));
     Kernel::pointwise(spec, work).example(&[&[5, 7, 4], &[256]], &[5, 7, 4]).reference(reference)
 }
 

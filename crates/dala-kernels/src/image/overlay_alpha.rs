@@ -7,6 +7,7 @@ use dala_spec::{
     Tolerance, param,
 };
 
+use crate::keys::OPACITY;
 use crate::lower::{pixel, shapes};
 use crate::{Kernel, Reference};
 
@@ -17,10 +18,8 @@ pub fn kernel() -> Kernel {
         .input("base", PIXELS)
         .input("overlay", PIXELS)
         .computed("the base's", OutputDType::Inputs, shape)
-        .param(
-            param("opacity", ParamKind::Float).default(1.0).range(0.0, 1.0).summary("a factor on the overlay's alpha"),
-        )
-        .tolerance(Tolerance::Close { epsilons: 16.0, absolute_epsilons: 16.0 });
+        .param(param(OPACITY, ParamKind::Float).default(1.0).range(0.0, 1.0).summary("a factor on the overlay's alpha"))
+        .tolerance(Tolerance::close(16.0, 16.0).levels(1));
     Kernel::pointwise(spec, work).example(&[&[5, 7, 4], &[5, 7, 4]], &[5, 7, 4]).reference(reference)
 }
 
@@ -40,7 +39,7 @@ fn work(call: &Signature) -> Expr {
     let full = pixel::full(call.output.dtype);
     let float = |expr: Expr| expr.cast(DType::F32);
     let (base, over) = (|| Expr::input("base"), || Expr::input("overlay"));
-    let a = || float(over().channel_of(3)) * (Expr::param("opacity") * (1.0 / full));
+    let a = || float(over().channel_of(3)) * (Expr::param(OPACITY) * (1.0 / full));
     let rest = || Expr::from(1.0) - a();
     if call.output.shape.dims()[2] == 3 {
         return float(over()) * a() + float(base()) * rest();
@@ -54,7 +53,7 @@ fn work(call: &Signature) -> Expr {
 
 fn reference(call: &Reference) -> Data {
     let (full, channels) = (pixel::full(call.dtype()), call.signature.output.shape.dims()[2]);
-    let opacity = call.number("opacity");
+    let opacity = call.number(OPACITY);
     call.numbers(|index| {
         let (pixel, channel) = (index / channels, index % channels);
         let a = call.float(1, pixel * 4 + 3) / full * opacity;

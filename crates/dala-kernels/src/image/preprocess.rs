@@ -8,13 +8,14 @@ use dala_spec::{
     ShapeCall, ShapeProblem, Signature, SpecError, TensorType, Tolerance, param,
 };
 
+use crate::keys::{FIT, MEAN, NORMALIZE, RESIZE, SIZE, STD};
 use crate::lower::resample::{AxisTable, Interpolation, Window, reference as resample, resampled, store_value};
 use crate::lower::{map, pixel, shapes};
 use crate::{Kernel, Reference};
 
 /// Mean and standard deviation of ImageNet's channels.
-const MEAN: [f64; 3] = [0.485, 0.456, 0.406];
-const STD: [f64; 3] = [0.229, 0.224, 0.225];
+const MEANS: [f64; 3] = [0.485, 0.456, 0.406];
+const DEVIATIONS: [f64; 3] = [0.229, 0.224, 0.225];
 
 /// The kernel.
 pub fn kernel() -> Kernel {
@@ -23,25 +24,25 @@ pub fn kernel() -> Kernel {
         .input("x", PIXELS)
         .computed("{1, 3, height, width} or {height, width, 3}", OutputDType::OneOf(&[DType::F32]), shape)
         .param(
-            param("size", ParamKind::IntList)
+            param(SIZE, ParamKind::IntList)
                 .default(Vec::<i64>::new())
                 .summary("height and width, if they are to be said; always those of the output"),
         )
         .param(
-            param("fit", ParamKind::words(&["stretch", "crop"]))
+            param(FIT, ParamKind::words(&["stretch", "crop"]))
                 .default("stretch")
                 .summary("the whole picture, or its middle in the right proportions"),
         )
         .param(
-            param("resize", ParamKind::Int)
+            param(RESIZE, ParamKind::Int)
                 .default(256)
                 .range(1.0, 65535.0)
                 .summary("what the shorter side becomes before the middle is taken"),
         )
-        .param(param("normalize", ParamKind::Bool).default(true).summary("whether mean and std are applied"))
-        .param(param("mean", ParamKind::Floats).default(MEAN.to_vec()).summary("subtracted from each channel"))
-        .param(param("std", ParamKind::Floats).default(STD.to_vec()).summary("what each channel is divided by"))
-        .tolerance(Tolerance::Close { epsilons: 64.0, absolute_epsilons: 64.0 });
+        .param(param(NORMALIZE, ParamKind::Bool).default(true).summary("whether mean and std are applied"))
+        .param(param(MEAN, ParamKind::Floats).default(MEANS.to_vec()).summary("subtracted from each channel"))
+        .param(param(STD, ParamKind::Floats).default(DEVIATIONS.to_vec()).summary("what each channel is divided by"))
+        .tolerance(Tolerance::close(64.0, 64.0));
     Kernel::lowered(spec, lower).example(&[&[9, 7, 4]], &[1, 3, 4, 6]).example_dtype(DType::F32).reference(reference)
 }
 
@@ -60,7 +61,7 @@ fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
         [height, width] => ShapeProblem::Output(format!("{{1, 3, {height}, {width}}} or {{{height}, {width}, 3}}")),
         _ => ShapeProblem::Output("{1, 3, height, width} or {height, width, 3}".to_owned()),
     };
-    let size = call.params.ints("size");
+    let size = call.params.ints(SIZE);
     if !matches!(size, [] | [(0..), (0..)]) {
         return Err(ShapeProblem::Param("size", 0.0, 65535.0));
     }
@@ -71,19 +72,19 @@ fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
     if image.height * image.width == 0 && !chosen.is_empty() {
         return Err(ShapeProblem::Input(0, "of at least one pixel".to_owned()));
     }
-    for name in ["mean", "std"] {
-        if call.params.floats(name).len() != 3 {
-            return Err(ShapeProblem::Param(name, 3.0, 3.0));
+    for key in [MEAN, STD] {
+        if call.params.floats(key).len() != 3 {
+            return Err(ShapeProblem::Param(key.name(), 3.0, 3.0));
         }
     }
-    if !call.params.floats("mean").iter().all(|mean| mean.is_finite()) {
+    if !call.params.floats(MEAN).iter().all(|mean| mean.is_finite()) {
         return Err(ShapeProblem::Param("mean", f64::MIN, f64::MAX));
     }
-    if !call.params.floats("std").iter().all(|std| std.is_finite() && *std > 0.0) {
+    if !call.params.floats(STD).iter().all(|std| std.is_finite() && *std > 0.0) {
         return Err(ShapeProblem::Param("std", f64::MIN_POSITIVE, f64::MAX));
     }
-    if call.params.word("fit") == "crop" && !chosen.is_empty() {
-        let (full_height, full_width) = scaled(image.height, image.width, call.params.int("resize") as usize);
+    if call.params.word(FIT) == "crop" && !chosen.is_empty() {
+        let (full_height, full_width) = scaled(image.height, image.width, call.params.int(RESIZE) as usize);
         if height > full_height || width > full_width {
             return Err(ShapeProblem::Output(format!("inside the resized picture, {full_height} by {full_width}")));
         }
@@ -102,8 +103,8 @@ fn tables(call: &Signature) -> Option<(AxisTable, AxisTable)> {
     if call.output.shape.is_empty() {
         return None;
     }
-    let (full_height, full_width) = match call.params.word("fit") {
-        "crop" => scaled(image.height, image.width, call.params.int("resize") as usize),
+    let (full_height, full_width) = match call.params.word(FIT) {
+        "crop" => scaled(image.height, image.width, call.params.int(RESIZE) as usize),
         _ => (height, width),
     };
     let table = |from: usize, to: usize, count: usize| {
@@ -116,9 +117,9 @@ fn tables(call: &Signature) -> Option<(AxisTable, AxisTable)> {
 /// Factor and summand that scale and normalise a channel.
 fn affine(call: &Signature, channel: usize) -> (f64, f64) {
     let full = pixel::full(call.inputs[0].dtype);
-    match call.params.flag("normalize") {
+    match call.params.flag(NORMALIZE) {
         true => {
-            let (mean, std) = (call.params.floats("mean")[channel], call.params.floats("std")[channel]);
+            let (mean, std) = (call.params.floats(MEAN)[channel], call.params.floats(STD)[channel]);
             (1.0 / (full * std), -mean / std)
         }
         false => (1.0 / full, 0.0),

@@ -6,6 +6,7 @@ use dala_spec::{
     Tolerance, param,
 };
 
+use crate::keys::{ANTIALIAS, FILTER};
 use crate::lower::resample::{AxisTable, Interpolation, Window, reference as resample, resampled, store_value};
 use crate::lower::shapes;
 use crate::{Kernel, Reference};
@@ -17,12 +18,12 @@ pub fn kernel() -> Kernel {
         .input("x", PIXELS)
         .computed("a picture of the same channels", OutputDType::Inputs, shape)
         .param(
-            param("filter", ParamKind::words(Interpolation::WORDS))
+            param(FILTER, ParamKind::words(Interpolation::WORDS))
                 .default("bilinear")
                 .summary("how pixels between pixels are made"),
         )
-        .param(param("antialias", ParamKind::Bool).default(true).summary("whether every pixel counts when shrinking"))
-        .tolerance(Tolerance::Close { epsilons: 64.0, absolute_epsilons: 64.0 });
+        .param(param(ANTIALIAS, ParamKind::Bool).default(true).summary("whether every pixel counts when shrinking"))
+        .tolerance(Tolerance::close(64.0, 64.0).levels(1));
     Kernel::lowered(spec, lower).example(&[&[5, 7, 4]], &[3, 9, 4]).reference(reference)
 }
 
@@ -39,8 +40,8 @@ fn tables(call: &Signature) -> Option<(AxisTable, AxisTable)> {
     if call.output.shape.is_empty() {
         return None;
     }
-    let filter = Interpolation::from_word(call.params.word("filter"));
-    let antialias = call.params.flag("antialias");
+    let filter = Interpolation::from_word(call.params.word(FILTER));
+    let antialias = call.params.flag(ANTIALIAS);
     let table = |from, to| AxisTable::new(Window::whole(from, to), filter, antialias);
     Some((table(from.height, to.height), table(from.width, to.width)))
 }

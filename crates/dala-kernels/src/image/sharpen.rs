@@ -7,6 +7,7 @@ use dala_spec::{
     Tolerance, param,
 };
 
+use crate::keys::{AMOUNT, BORDER};
 use crate::lower::{filter, shapes};
 use crate::{Kernel, Reference};
 
@@ -16,9 +17,9 @@ pub fn kernel() -> Kernel {
         .summary("Unsharp mask: `x + amount * (x - blurred)`")
         .input("x", PIXELS)
         .computed("the input's", OutputDType::Inputs, shapes::same_image)
-        .param(param("amount", ParamKind::Float).default(1.0).range(-16.0, 16.0).summary("how much"))
+        .param(param(AMOUNT, ParamKind::Float).default(1.0).range(-16.0, 16.0).summary("how much"))
         .param(filter::border_param())
-        .tolerance(Tolerance::Close { epsilons: 64.0, absolute_epsilons: 64.0 });
+        .tolerance(Tolerance::close(64.0, 64.0).levels(1));
     Kernel::lowered(spec, lower).example(&[&[5, 7, 4]], &[5, 7, 4]).reference(reference)
 }
 
@@ -28,11 +29,11 @@ fn binomial() -> Filter {
 
 fn lower(call: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
     let x = || Expr::input("x").cast(DType::F32);
-    let store = x() + Expr::param("amount") * (x() - Expr::input("f0"));
-    filter::filtered(call, facts, Border::from_word(call.params.word("border")), vec![binomial()], &store)
+    let store = x() + Expr::param(AMOUNT) * (x() - Expr::input("f0"));
+    filter::filtered(call, facts, Border::from_word(call.params.word(BORDER)), vec![binomial()], &store)
 }
 
 fn reference(call: &Reference) -> Data {
-    let amount = call.number("amount");
+    let amount = call.number(AMOUNT);
     filter::reference(call, &[binomial()], |x, blurred| x + amount * (x - blurred[0]))
 }

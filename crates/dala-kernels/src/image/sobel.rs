@@ -8,6 +8,7 @@ use dala_spec::{
     Tolerance, param,
 };
 
+use crate::keys::{BORDER, DIRECTION, SCALE};
 use crate::lower::{filter, shapes};
 use crate::{Kernel, Reference};
 
@@ -18,13 +19,13 @@ pub fn kernel() -> Kernel {
         .input("x", PIXELS)
         .computed("the input's", OutputDType::Inputs, shapes::same_image)
         .param(
-            param("direction", ParamKind::words(&["magnitude", "x", "y"]))
+            param(DIRECTION, ParamKind::words(&["magnitude", "x", "y"]))
                 .default("magnitude")
                 .summary("the length of the gradient, or one of its parts"),
         )
-        .param(param("scale", ParamKind::Float).default(1.0).range(-256.0, 256.0).summary("a factor on the result"))
+        .param(param(SCALE, ParamKind::Float).default(1.0).range(-256.0, 256.0).summary("a factor on the result"))
         .param(filter::border_param())
-        .tolerance(Tolerance::Close { epsilons: 64.0, absolute_epsilons: 64.0 });
+        .tolerance(Tolerance::close(64.0, 64.0).levels(1));
     Kernel::lowered(spec, lower).example(&[&[5, 7, 4]], &[5, 7, 4]).reference(reference)
 }
 
@@ -33,7 +34,7 @@ fn filters(call: &Signature) -> Vec<Filter> {
     let (change, smooth) = (vec![-1.0, 0.0, 1.0], vec![1.0, 2.0, 1.0]);
     let x = Filter { down: smooth.clone(), across: change.clone() };
     let y = Filter { down: change, across: smooth };
-    match call.params.word("direction") {
+    match call.params.word(DIRECTION) {
         "x" => vec![x],
         "y" => vec![y],
         _ => vec![x, y],
@@ -41,17 +42,17 @@ fn filters(call: &Signature) -> Vec<Filter> {
 }
 
 fn lower(call: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
-    let (filters, border) = (filters(call), Border::from_word(call.params.word("border")));
+    let (filters, border) = (filters(call), Border::from_word(call.params.word(BORDER)));
     let part = |name| Expr::input(name);
     let gradient = match filters.len() {
         1 => part("f0"),
         _ => (part("f0") * part("f0") + part("f1") * part("f1")).unary(UnaryOp::Sqrt),
     };
-    filter::filtered(call, facts, border, filters, &(gradient * Expr::param("scale")))
+    filter::filtered(call, facts, border, filters, &(gradient * Expr::param(SCALE)))
 }
 
 fn reference(call: &Reference) -> Data {
-    let scale = call.number("scale");
+    let scale = call.number(SCALE);
     filter::reference(call, &filters(call.signature), |_, parts| match parts {
         [one] => one * scale,
         parts => parts.iter().map(|part| part * part).sum::<f64>().sqrt() * scale,

@@ -8,6 +8,7 @@ use dala_spec::{
 
 use super::{hand_on, load_float, map, shapes};
 use crate::Reference;
+use crate::keys::{BORDER, RADIUS};
 use crate::launch::stencil_fits;
 
 /// The names under which a store expression finds what the filters give; `x` is the element itself.
@@ -108,7 +109,7 @@ pub(crate) fn image_of_radius(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
     let image = shapes::image(call, 0)?;
     let longest = image.height.max(image.width).max(1);
     let most = (MAX_ENTRIES / longest).saturating_sub(1) / 2;
-    match call.params.int("radius") as usize <= most || call.inputs[0].shape.is_empty() {
+    match call.params.int(RADIUS) as usize <= most || call.inputs[0].shape.is_empty() {
         true => Ok(call.inputs[0].shape.clone()),
         false => Err(ShapeProblem::Param("radius", 0.0, most as f64)),
     }
@@ -116,13 +117,13 @@ pub(crate) fn image_of_radius(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
 
 /// The param that says what lies outside a picture.
 pub(crate) fn border_param() -> ParamSpec {
-    param("border", ParamKind::words(Border::WORDS)).default("clamp").summary("what lies outside the picture")
+    param(BORDER, ParamKind::words(Border::WORDS)).default("clamp").summary("what lies outside the picture")
 }
 
 /// The plain definition: every output element is what `f` makes of the element itself and of what the filters give there.
 pub(crate) fn reference(call: &Reference, filters: &[Filter], f: impl Fn(f64, &[f64]) -> f64) -> Data {
     let Some(image) = call.signature.output.shape.image() else { return call.numbers(|_| 0.0) };
-    let border = Border::from_word(call.params().word("border"));
+    let border = Border::from_word(call.params().word(BORDER));
     let filtered = |filter: &Filter, index: usize| {
         let (channel, pixel) = (index % image.channels, index / image.channels);
         let (y, x) = ((pixel / image.width) as i64, (pixel % image.width) as i64);

@@ -9,6 +9,7 @@ use dala_spec::{
 
 use super::{map, shapes, view::View};
 use crate::kernel::ReferenceFn;
+use crate::keys::{AXES, KEEP_DIMS};
 use crate::launch::fold_width;
 use crate::{Kernel, LowerFn, Reference};
 
@@ -25,11 +26,11 @@ pub(crate) fn spec(
         .input("x", dtypes)
         .computed("the input's without the reduced axes", output, shape)
         .param(
-            param("axes", ParamKind::IntList)
+            param(AXES, ParamKind::IntList)
                 .default(Vec::<i64>::new())
                 .summary("the axes that are reduced, counted from the end if negative; all if empty"),
         )
-        .param(param("keep_dims", ParamKind::Bool).default(false).summary("whether reduced axes stay, with size 1"))
+        .param(param(KEEP_DIMS, ParamKind::Bool).default(false).summary("whether reduced axes stay, with size 1"))
 }
 
 /// A kernel of such a spec, with the small call that suits all of them.
@@ -44,13 +45,13 @@ pub(crate) fn kernel(spec: KernelSpec, lower: LowerFn, reference: ReferenceFn) -
 pub(crate) fn accumulating(name: &str, summary: &str, lower: LowerFn, reference: ReferenceFn) -> Kernel {
     const WIDE: DTypes = &[DType::F32, DType::F64, DType::S32, DType::S64, DType::U32];
     let spec = spec(name, summary, NUMBERS, OutputDType::OneOf(WIDE), shapes::without_axes)
-        .tolerance(Tolerance::Close { epsilons: 64.0, absolute_epsilons: 64.0 });
+        .tolerance(Tolerance::close(64.0, 64.0));
     kernel(spec, lower, reference).example_dtype(DType::S32)
 }
 
 /// The lowering of such a kernel.
 pub(crate) fn accumulated(call: &Signature, facts: &DeviceFacts, how: FoldOp) -> Result<Lowering, SpecError> {
-    reduced(call, facts, &axes(call), &Reduction { how, dtype: call.output.dtype, finish: Expr::input("r") })
+    reduced(call, facts, &axes(call)?, &Reduction { how, dtype: call.output.dtype, finish: Expr::input("r") })
 }
 
 /// The same in plain Rust, from `start` on: floats in f64, integers in 64 bits that wrap.
@@ -74,7 +75,7 @@ pub(crate) fn accumulated_reference(
 /// The lowering of a kernel that picks one of the elements.
 pub(crate) fn picked(call: &Signature, facts: &DeviceFacts, how: FoldOp) -> Result<Lowering, SpecError> {
     let dtype = register_type(call.output.dtype);
-    reduced(call, facts, &axes(call), &Reduction { how, dtype, finish: Expr::input("r") })
+    reduced(call, facts, &axes(call)?, &Reduction { how, dtype, finish: Expr::input("r") })
 }
 
 /// The same in plain Rust: `op` gives one of two elements.
@@ -96,7 +97,7 @@ pub(crate) fn locating(name: &str, summary: &str, lower: LowerFn, reference: Ref
 pub(crate) fn located(call: &Signature, facts: &DeviceFacts, how: FoldOp) -> Result<Lowering, SpecError> {
     let dtype = register_type(call.inputs[0].dtype);
     let finish = Expr::input("r").cast(call.output.dtype);
-    reduced(call, facts, &axes(call), &Reduction { how, dtype, finish })
+    reduced(call, facts, &axes(call)?, &Reduction { how, dtype, finish })
 }
 
 /// The same in plain Rust: the first of those that nothing `beats`. NaN loses to everything.
@@ -114,14 +115,14 @@ pub(crate) fn located_reference(call: &Reference, beats: CompareOp) -> Data {
 }
 
 /// The axes that a call of such a kernel reduces.
-pub(crate) fn axes(call: &Signature) -> Vec<usize> {
+pub(crate) fn axes(call: &Signature) -> Result<Vec<usize>, ShapeProblem> {
     let rank = call.inputs[0].shape.rank();
-    shapes::axes("axes", call.params.ints("axes"), rank).unwrap_or_default()
+    shapes::axes("axes", call.params.ints(AXES), rank)
 }
 
 /// What a plain fold of each line gives, for references: `f` gets the values of a line in order.
 pub(crate) fn reference(call: &Reference, f: impl Fn(&[Scalar]) -> Scalar) -> Data {
-    let lines = call.lines(&axes(call.signature));
+    let lines = call.lines(&axes(call.signature).unwrap_or_default());
     let value = |at: &usize| call.inputs[0].get(*at).unwrap_or(Scalar::U8(0));
     let fold = |line: &Vec<usize>| f(&line.iter().map(value).collect::<Vec<_>>());
     Data::collect(call.dtype(), lines.iter().map(fold))

@@ -1,5 +1,6 @@
 //! Shape rules that several kernels share.
 
+use crate::keys::{AXES, AXIS, KEEP_DIMS};
 use dala_spec::{ImageShape, Shape, ShapeCall, ShapeProblem};
 
 const IMAGE: &str = "{height, width} or {height, width, channels} with 1, 3 or 4 channels";
@@ -57,8 +58,8 @@ pub(crate) fn axes(name: &'static str, list: &[i64], rank: usize) -> Result<Vec<
 /// The input without the axes of the param `axes`; with `keep_dims`, they stay with size 1.
 pub(crate) fn without_axes(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
     let dims = call.inputs[0].shape.dims();
-    let axes = axes("axes", call.params.ints("axes"), dims.len())?;
-    let keep = call.params.flag("keep_dims");
+    let axes = axes("axes", call.params.ints(AXES), dims.len())?;
+    let keep = call.params.flag(KEEP_DIMS);
     let kept = dims.iter().enumerate().filter_map(|(axis, size)| match axes.contains(&axis) {
         false => Some(*size),
         true => keep.then_some(1),
@@ -77,6 +78,6 @@ pub(crate) fn without_full_axes(call: &ShapeCall) -> Result<Shape, ShapeProblem>
 
 /// The input's own shape, which must have the axis of the param `axis`.
 pub(crate) fn with_axis(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
-    axis("axis", call.params.int("axis"), call.inputs[0].shape.rank())?;
+    axis("axis", call.params.int(AXIS), call.inputs[0].shape.rank())?;
     Ok(call.inputs[0].shape.clone())
 }

@@ -3,12 +3,13 @@
 use dala_spec::expr::UnaryOp;
 use dala_spec::work::{Argument, Finish, FoldOp, Fragment, Phase};
 use dala_spec::{
-    Class, Data, Expr, FLOATS, KernelSpec, Lowering, OutputDType, ParamKind, Place, Signature, SpecError, Task,
-    Tolerance, param,
+    Class, Data, Expr, FLOATS, KernelSpec, Lowering, OutputDType, ParamKind, Place, ShapeProblem, Signature, SpecError,
+    Task, Tolerance, param,
 };
 
 use super::{reduce::Line, shapes};
 use crate::kernel::ReferenceFn;
+use crate::keys::AXIS;
 use crate::{Kernel, LowerFn, Reference};
 
 /// A kernel along the axis of its param `axis`.
@@ -17,14 +18,14 @@ pub(crate) fn kernel(name: &str, summary: &str, lower: LowerFn, reference: Refer
         .summary(summary)
         .input("x", FLOATS)
         .computed("the input's", OutputDType::Inputs, shapes::with_axis)
-        .param(param("axis", ParamKind::Int).default(-1).summary("the axis, counted from the end if negative"))
-        .tolerance(Tolerance::Close { epsilons: 64.0, absolute_epsilons: 64.0 });
+        .param(param(AXIS, ParamKind::Int).default(-1).summary("the axis, counted from the end if negative"))
+        .tolerance(Tolerance::close(64.0, 64.0));
     Kernel::lowered(spec, lower).example(&[&[3, 8]], &[3, 8]).reference(reference)
 }
 
-fn line(call: &Signature) -> Line {
+fn line(call: &Signature) -> Result<Line, ShapeProblem> {
     let dims = call.inputs[0].shape.dims();
-    Line::along(dims, shapes::axis("axis", call.params.int("axis"), dims.len()).unwrap_or_default())
+    Ok(Line::along(dims, shapes::axis("axis", call.params.int(AXIS), dims.len())?))
 }
 
 /// `exp(x - max)`, which does not overflow.
@@ -41,7 +42,7 @@ pub(crate) fn lower(call: &Signature, finish: &Expr) -> Result<Lowering, SpecErr
         Phase { how: FoldOp::Max, of: build(&Expr::input("x"), 1)? },
         Phase { how: FoldOp::Sum, of: build(&power(), 2)? },
     ];
-    let fold = line(call).fold(phases, Finish::Each(build(finish, 3)?));
+    let fold = line(call)?.fold(phases, Finish::Each(build(finish, 3)?));
     let mut lowering = Lowering::new();
     lowering.step(Task::Fold(fold), [Place::Input(0)], Place::Output);
     Ok(lowering)
@@ -49,7 +50,7 @@ pub(crate) fn lower(call: &Signature, finish: &Expr) -> Result<Lowering, SpecErr
 
 /// The same in plain Rust: `finish` gets `x`, `max` and `sum`.
 pub(crate) fn reference(call: &Reference, finish: impl Fn(f64, f64, f64) -> f64) -> Data {
-    let Line { length, inner, .. } = line(call.signature);
+    let Ok(Line { length, inner, .. }) = line(call.signature) else { return Data::F32(Vec::new()) };
     call.numbers(|index| {
         let start = index / (length * inner) * length * inner + index % inner;
         let line: Vec<f64> = (0..length).map(|at| call.float(0, start + at * inner)).collect();

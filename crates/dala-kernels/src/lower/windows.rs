@@ -1,44 +1,45 @@
 //! Windows of pictures `{batch, height, width, channels}`: what convolutions and pooling share.
 
+use crate::keys::{DILATION, LAYOUT, PADDING, SIZE, STRIDE};
 use dala_spec::work::Windows;
-use dala_spec::{KernelSpec, ParamKind, ResolvedParams, Shape, ShapeCall, ShapeProblem, param};
+use dala_spec::{KernelSpec, ParamKey, ParamKind, ResolvedParams, Shape, ShapeCall, ShapeProblem, param};
 
 /// The largest size, stride, dilation and padding.
 const LARGEST: f64 = 4096.0;
 
 /// The params that say where windows are; `size` too where no weights say it.
 pub(crate) fn with_params(spec: KernelSpec, sized: bool, dilated: bool) -> KernelSpec {
-    let both = |name, default: [i64; 2], summary: &'static str| {
-        param(name, ParamKind::IntList).default(default.to_vec()).summary(summary)
+    let both = |key: ParamKey, default: [i64; 2], summary: &'static str| {
+        param(key, ParamKind::IntList).default(default.to_vec()).summary(summary)
     };
     let mut spec = spec;
     if sized {
-        spec = spec.param(both("size", [2, 2], "rows and columns of a window"));
+        spec = spec.param(both(SIZE, [2, 2], "rows and columns of a window"));
     }
-    spec = spec.param(both("stride", [1, 1], "how many rows and columns apart windows are")).param(
-        param("padding", ParamKind::IntList)
+    spec = spec.param(both(STRIDE, [1, 1], "how many rows and columns apart windows are")).param(
+        param(PADDING, ParamKind::IntList)
             .default(vec![0i64; 4])
             .summary("rows above, columns left, rows below and columns right that are added around the picture"),
     );
     match dilated {
-        true => spec.param(both("dilation", [1, 1], "how many rows and columns apart the pixels of a window are")),
+        true => spec.param(both(DILATION, [1, 1], "how many rows and columns apart the pixels of a window are")),
         false => spec,
     }
 }
 
 /// Rows and columns, as a param says them.
-fn both(params: &ResolvedParams, name: &'static str) -> Result<[usize; 2], ShapeProblem> {
-    match *params.ints(name) {
+fn both(params: &ResolvedParams, key: ParamKey) -> Result<[usize; 2], ShapeProblem> {
+    match *params.ints(key) {
         [rows, columns] if rows.min(columns) >= 1 && rows.max(columns) <= LARGEST as i64 => {
             Ok([rows as usize, columns as usize])
         }
-        _ => Err(ShapeProblem::Param(name, 1.0, LARGEST)),
+        _ => Err(ShapeProblem::Param(key.name(), 1.0, LARGEST)),
     }
 }
 
 /// The windows of a call whose params say how large they are.
 pub(crate) fn sized(params: &ResolvedParams, x: &Shape) -> Result<Windows, ShapeProblem> {
-    windows(params, x, both(params, "size")?)
+    windows(params, x, both(params, SIZE)?)
 }
 
 /// The shape of a picture that has a pixel for each of those windows.
@@ -49,15 +50,15 @@ pub(crate) fn pooled(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
 
 /// The windows of a call, whose size is given.
 pub(crate) fn windows(params: &ResolvedParams, x: &Shape, size: [usize; 2]) -> Result<Windows, ShapeProblem> {
-    let planar = params.get("layout").is_some() && params.word("layout") == "nchw";
+    let planar = params.has(LAYOUT) && params.word(LAYOUT) == "nchw";
     let (height, width, channels) = match (x.dims(), planar) {
         (&[_, height, width, channels], false) | (&[_, channels, height, width], true) => (height, width, channels),
         (_, false) => return Err(ShapeProblem::Input(0, "{batch, height, width, channels}".to_owned())),
         (_, true) => return Err(ShapeProblem::Input(0, "{batch, channels, height, width}".to_owned())),
     };
-    let stride = both(params, "stride")?;
-    let dilation = if params.get("dilation").is_some() { both(params, "dilation")? } else { [1, 1] };
-    let list = params.ints("padding");
+    let stride = both(params, STRIDE)?;
+    let dilation = if params.has(DILATION) { both(params, DILATION)? } else { [1, 1] };
+    let list = params.ints(PADDING);
     let [top, left, bottom, right] = *list else { return Err(ShapeProblem::Param("padding", 0.0, LARGEST)) };
     if list.iter().any(|own| !(0..=LARGEST as i64).contains(own)) {
         return Err(ShapeProblem::Param("padding", 0.0, LARGEST));

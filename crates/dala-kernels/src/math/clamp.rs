@@ -2,6 +2,7 @@
 
 use dala_spec::{Data, Expr, KernelSpec, NUMBERS, ParamKind, Scalar, param};
 
+use crate::keys::{MAX, MIN};
 use crate::reference::kernel_cases;
 use crate::{Kernel, Reference};
 
@@ -10,13 +11,13 @@ pub fn kernel() -> Kernel {
     let spec = KernelSpec::pointwise("clamp")
         .summary("Keeps values in a range: `clamp(x, min, max)`")
         .input("x", NUMBERS)
-        .param(param("min", ParamKind::Number).default(0).summary("smallest value"))
-        .param(param("max", ParamKind::Number).default(1).summary("largest value"));
-    Kernel::pointwise(spec, |_| Expr::input("x").clamp(Expr::param("min"), Expr::param("max"))).reference(reference)
+        .param(param(MIN, ParamKind::Number).default(0).summary("smallest value"))
+        .param(param(MAX, ParamKind::Number).default(1).summary("largest value"));
+    Kernel::pointwise(spec, |_| Expr::input("x").clamp(Expr::param(MIN), Expr::param(MAX))).reference(reference)
 }
 
 fn reference(call: &Reference) -> Data {
-    let (min, max) = (call.number("min"), call.number("max"));
+    let (min, max) = (call.number(MIN), call.number(MAX));
     let whole = min.fract() == 0.0 && max.fract() == 0.0;
     let float = |x: f32| f64::from(x.max(min as f32).min(max as f32).round_ties_even());
     call.map(|value| match value {

@@ -7,6 +7,7 @@ use dala_spec::{
     ShapeCall, ShapeProblem, Signature, SpecError, Task, TensorType, param,
 };
 
+use crate::keys::AXIS;
 use crate::lower::{map, shapes};
 use crate::{Kernel, Reference};
 
@@ -20,7 +21,7 @@ pub fn kernel() -> Kernel {
         .input("x", NUMBERS)
         .repeat_last(MOST)
         .computed("the inputs', with their sizes along the axis summed", OutputDType::Inputs, shape)
-        .param(param("axis", ParamKind::Int).default(0).summary("the axis, counted from the end if negative"));
+        .param(param(AXIS, ParamKind::Int).default(0).summary("the axis, counted from the end if negative"));
     Kernel::lowered(spec, lower)
         .example(&[&[3, 4], &[3, 2]], &[3, 6])
         .example_params(|| [("axis", 1)].into())
@@ -29,7 +30,7 @@ pub fn kernel() -> Kernel {
 
 fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
     let mut dims = call.inputs[0].shape.dims().to_vec();
-    let axis = shapes::axis("axis", call.params.int("axis"), dims.len())?;
+    let axis = shapes::axis("axis", call.params.int(AXIS), dims.len())?;
     for (index, input) in call.inputs.iter().enumerate().skip(1) {
         let own = input.shape.dims();
         let fits = own.len() == dims.len() && (0..dims.len()).all(|other| other == axis || own[other] == dims[other]);
@@ -43,17 +44,17 @@ fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
 }
 
 /// How many elements of each input lie together, between those of the others.
-fn runs(call: &Signature) -> Vec<usize> {
+fn runs(call: &Signature) -> Result<Vec<usize>, ShapeProblem> {
     let rank = call.output.shape.rank();
-    let axis = shapes::axis("axis", call.params.int("axis"), rank).unwrap_or_default();
-    call.inputs.iter().map(|input| input.shape.dims()[axis..].iter().product()).collect()
+    let axis = shapes::axis("axis", call.params.int(AXIS), rank)?;
+    Ok(call.inputs.iter().map(|input| input.shape.dims()[axis..].iter().product()).collect())
 }
 
 fn lower(call: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
     let (mut lowering, dtype) = (Lowering::new(), call.output.dtype);
     // Inputs without elements take no part.
     let used: Vec<usize> = (0..call.inputs.len()).filter(|index| !call.inputs[*index].shape.is_empty()).collect();
-    let runs = runs(call);
+    let runs = runs(call)?;
     // Bits are moved, whatever they mean: as words where runs allow it.
     let bytes = used.iter().map(|index| runs[*index] * dtype.size());
     let word = if bytes.clone().all(|bytes| bytes.is_multiple_of(4)) { DType::U32 } else { DType::U8 };
@@ -127,7 +128,7 @@ fn join(
 }
 
 fn reference(call: &Reference) -> Data {
-    let runs = runs(call.signature);
+    let runs = runs(call.signature).unwrap_or_default();
     let together: usize = runs.iter().sum();
     call.moved(|index| {
         let (block, mut at) = (index / together, index % together);

@@ -14,7 +14,7 @@ pub fn kernel() -> Kernel {
         .input("a", NUMBERS)
         .input("b", NUMBERS)
         .output(OutputShape::Broadcast, OutputDType::Inputs)
-        .tolerance(Tolerance::Ulps(3));
+        .tolerance(Tolerance::ulps(3));
     let work = |call: &Signature| {
         let (a, b) = pair(call);
         a / b

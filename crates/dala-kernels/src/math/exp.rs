@@ -11,7 +11,7 @@ pub fn kernel() -> Kernel {
     let spec = KernelSpec::pointwise("exp")
         .summary("Exponential function: `exp(x)`")
         .input("x", FLOATS)
-        .tolerance(Tolerance::Close { epsilons: 128.0, absolute_epsilons: 0.0 });
+        .tolerance(Tolerance::close(128.0, 0.0));
     Kernel::pointwise(spec, |_| Expr::input("x").unary(UnaryOp::Exp)).reference(reference)
 }
 

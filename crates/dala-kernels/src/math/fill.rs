@@ -2,6 +2,7 @@
 
 use dala_spec::{DType, Data, Expr, KernelSpec, NUMBERS, OutputDType, OutputShape, ParamKind, Scalar, param};
 
+use crate::keys::VALUE;
 use crate::reference::kernel_cases;
 use crate::{Kernel, Reference};
 
@@ -10,12 +11,12 @@ pub fn kernel() -> Kernel {
     let spec = KernelSpec::pointwise("fill")
         .summary("One value everywhere")
         .output(OutputShape::Any, OutputDType::OneOf(NUMBERS))
-        .param(param("value", ParamKind::Number).default(0).summary("the value"));
-    Kernel::pointwise(spec, |_| Expr::param("value")).reference(reference)
+        .param(param(VALUE, ParamKind::Number).default(0).summary("the value"));
+    Kernel::pointwise(spec, |_| Expr::param(VALUE)).reference(reference)
 }
 
 fn reference(call: &Reference) -> Data {
-    let value = call.number("value");
+    let value = call.number(VALUE);
     let value = match call.dtype() {
         DType::F32 | DType::F64 => value,
         _ if value.fract() == 0.0 => value,

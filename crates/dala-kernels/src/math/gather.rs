@@ -7,6 +7,7 @@ use dala_spec::{
     Scalar, Shape, ShapeCall, ShapeProblem, Signature, SpecError, TensorType, param,
 };
 
+use crate::keys::AXIS;
 use crate::lower::{map, position, shapes};
 use crate::{Kernel, Reference};
 
@@ -20,13 +21,13 @@ pub fn kernel() -> Kernel {
         .input("x", NUMBERS)
         .input("indices", INDICES)
         .computed("the input's, with the indices' axes in place of the axis", OutputDType::First, shape)
-        .param(param("axis", ParamKind::Int).default(0).summary("the axis, counted from the end if negative"));
+        .param(param(AXIS, ParamKind::Int).default(0).summary("the axis, counted from the end if negative"));
     Kernel::lowered(spec, lower).example(&[&[4, 3], &[2, 5]], &[2, 5, 3]).reference(reference)
 }
 
 fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
     let (dims, indices) = (call.inputs[0].shape.dims(), call.inputs[1].shape.dims());
-    let axis = shapes::axis("axis", call.params.int("axis"), dims.len())?;
+    let axis = shapes::axis("axis", call.params.int(AXIS), dims.len())?;
     let shape = Shape::new([&dims[..axis], indices, &dims[axis + 1..]].concat());
     match dims[axis] == 0 && !shape.is_empty() {
         true => Err(ShapeProblem::Input(0, "at least one element along the axis".to_owned())),
@@ -35,10 +36,10 @@ fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
 }
 
 /// The size of the axis, and how many elements each step along it moves.
-fn axis(call: &Signature) -> (usize, usize) {
+fn axis(call: &Signature) -> Result<(usize, usize), ShapeProblem> {
     let dims = call.inputs[0].shape.dims();
-    let axis = shapes::axis("axis", call.params.int("axis"), dims.len()).unwrap_or_default();
-    (dims[axis], dims[axis + 1..].iter().product())
+    let axis = shapes::axis("axis", call.params.int(AXIS), dims.len())?;
+    Ok((dims[axis], dims[axis + 1..].iter().product()))
 }
 
 /// The index that is found at `at`, kept inside an axis of `size`.
@@ -64,7 +65,7 @@ fn kept(dtype: DType, at: Expr, size: usize) -> Expr {
 
 fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
     let (x, indices, mut lowering) = (&call.inputs[0], &call.inputs[1], Lowering::new());
-    let (size, run) = axis(call);
+    let (size, run) = axis(call)?;
     // Bits are moved, whatever they mean: as words where runs allow it.
     let bytes = x.dtype.size();
     let word = if (run * bytes).is_multiple_of(4) { DType::U32 } else { DType::U8 };
@@ -93,7 +94,7 @@ fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
 }
 
 fn reference(call: &Reference) -> Data {
-    let ((size, run), count) = (axis(call.signature), call.inputs[1].len());
+    let ((size, run), count) = (axis(call.signature).unwrap_or_default(), call.inputs[1].len());
     call.moved(|index| {
         let (row, column) = (index / run, index % run);
         let own = call.inputs[1].get(row % count).map_or(0, Scalar::as_i64);

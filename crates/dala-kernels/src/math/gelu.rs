@@ -10,7 +10,7 @@ pub fn kernel() -> Kernel {
     let spec = KernelSpec::pointwise("gelu")
         .summary("Gaussian error linear unit: `x / 2 * (1 + erf(x / sqrt(2)))`")
         .input("x", FLOATS)
-        .tolerance(Tolerance::Close { epsilons: 16.0, absolute_epsilons: 16.0 });
+        .tolerance(Tolerance::close(16.0, 16.0));
     Kernel::pointwise(spec, |_| Expr::input("x").gelu()).reference(reference)
 }
 

@@ -8,6 +8,7 @@ use dala_spec::{
     ShapeCall, ShapeProblem, Signature, SpecError, Task, TensorType, param,
 };
 
+use crate::keys::{MAX, MIN};
 use crate::lower::{reduce, shapes};
 use crate::{Kernel, Reference};
 
@@ -17,9 +18,9 @@ pub fn kernel() -> Kernel {
         .summary("How many elements fall into each bin")
         .input("x", PIXELS)
         .computed("{bins}", OutputDType::OneOf(&[DType::U32]), shape)
-        .param(param("min", ParamKind::Float).default(0.0).summary("where the first bin starts"))
+        .param(param(MIN, ParamKind::Float).default(0.0).summary("where the first bin starts"))
         .param(
-            param("max", ParamKind::Float).default(0.0).summary("where the last bin ends; 0 for the type's own range"),
+            param(MAX, ParamKind::Float).default(0.0).summary("where the last bin ends; 0 for the type's own range"),
         );
     Kernel::lowered(spec, lower).example(&[&[3, 5]], &[16]).example_dtype(DType::U32).reference(reference)
 }
@@ -30,7 +31,7 @@ fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
         [1..=65536] => {}
         _ => return Err(ShapeProblem::Output("{bins} with 1 to 65536 bins".to_owned())),
     }
-    let (min, max) = (call.params.float("min"), call.params.float("max"));
+    let (min, max) = (call.params.float(MIN), call.params.float(MAX));
     if min == 0.0 && max == 0.0 {
         return Ok(chosen.clone());
     }
@@ -44,7 +45,7 @@ fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
 }
 
 fn range(call: &Signature) -> (f64, f64) {
-    match (call.params.float("min"), call.params.float("max"), call.inputs[0].dtype) {
+    match (call.params.float(MIN), call.params.float(MAX), call.inputs[0].dtype) {
         (0.0, 0.0, DType::U8) => (0.0, 256.0),
         (0.0, 0.0, _) => (0.0, 1.0),
         (min, max, _) => (min, max),

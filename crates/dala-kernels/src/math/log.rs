@@ -11,7 +11,7 @@ pub fn kernel() -> Kernel {
     let spec = KernelSpec::pointwise("log")
         .summary("Natural logarithm: `log(x)`")
         .input("x", FLOATS)
-        .tolerance(Tolerance::Close { epsilons: 16.0, absolute_epsilons: 4.0 });
+        .tolerance(Tolerance::close(16.0, 4.0));
     Kernel::pointwise(spec, |_| Expr::input("x").unary(UnaryOp::Log)).reference(reference)
 }
 

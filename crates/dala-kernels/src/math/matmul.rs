@@ -6,6 +6,7 @@ use dala_spec::{
     ShapeProblem, Signature, SpecError, TensorType, Tolerance, param,
 };
 
+use crate::keys::{TRANSPOSE_A, TRANSPOSE_B};
 use crate::lower::product::{Epilogue, Product};
 use crate::{Kernel, Reference};
 
@@ -16,15 +17,15 @@ pub fn kernel() -> Kernel {
         .input("a", FLOATS)
         .input("b", FLOATS)
         .computed("{..., m, n}", OutputDType::Inputs, |call| Ok(product(call.inputs, call.params)?.1))
-        .param(param("transpose_a", ParamKind::Bool).default(false).summary("whether `a` is {..., k, m}"))
-        .param(param("transpose_b", ParamKind::Bool).default(false).summary("whether `b` is {..., n, k}"))
-        .tolerance(Tolerance::Close { epsilons: 512.0, absolute_epsilons: 512.0 });
+        .param(param(TRANSPOSE_A, ParamKind::Bool).default(false).summary("whether `a` is {..., k, m}"))
+        .param(param(TRANSPOSE_B, ParamKind::Bool).default(false).summary("whether `b` is {..., n, k}"))
+        .tolerance(Tolerance::close(512.0, 512.0));
     Kernel::lowered(spec, lower).example(&[&[3, 8], &[8, 5]], &[3, 5]).reference(reference)
 }
 
 /// The sizes of a product, and the shape of its result.
 fn product(inputs: &[TensorType], params: &ResolvedParams) -> Result<(Product, Shape), ShapeProblem> {
-    let (a_transposed, b_transposed) = (params.flag("transpose_a"), params.flag("transpose_b"));
+    let (a_transposed, b_transposed) = (params.flag(TRANSPOSE_A), params.flag(TRANSPOSE_B));
     let matrix = |index: usize, transposed: bool| match inputs[index].shape.dims() {
         [batch @ .., rows, columns] => {
             let (rows, columns) = if transposed { (*columns, *rows) } else { (*rows, *columns) };
@@ -58,7 +59,7 @@ fn product(inputs: &[TensorType], params: &ResolvedParams) -> Result<(Product, S
 }
 
 fn lower(call: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
-    let Ok((product, _)) = product(&call.inputs, &call.params) else { return Ok(Lowering::new()) };
+    let (product, _) = product(&call.inputs, &call.params)?;
     product.lower(call, facts, &Epilogue { expr: Expr::input("sum"), columns: Vec::new() })
 }
 

@@ -5,29 +5,30 @@
 use dala_spec::expr::{CompareOp, UnaryOp};
 use dala_spec::work::Map;
 use dala_spec::{
-    Class, DType, Data, DeviceFacts, Expr, KernelSpec, Lowering, NUMBERS, OutputDType, ParamKind, ParamValue, Params,
-    Place, Scalar, Shape, ShapeCall, ShapeProblem, Signature, SpecError, Task, TensorType, param,
+    Class, DType, Data, DeviceFacts, Expr, KernelSpec, Lowering, NUMBERS, OutputDType, ParamKey, ParamKind, ParamValue,
+    Params, Place, Scalar, Shape, ShapeCall, ShapeProblem, Signature, SpecError, Task, TensorType, param,
 };
 
+use crate::keys::{AFTER, BEFORE, MODE, VALUE};
 use crate::lower::{map, position, view::strides};
 use crate::{Kernel, Reference};
 
 /// The kernel.
 pub fn kernel() -> Kernel {
-    let around = |name, text| param(name, ParamKind::IntList).default(Vec::<i64>::new()).summary(text);
+    let around = |key: ParamKey, text| param(key, ParamKind::IntList).default(Vec::<i64>::new()).summary(text);
     let spec = KernelSpec::new("pad", Class::View)
         .summary("Elements added around a buffer")
         .input("x", NUMBERS)
         .computed("the input's, with what is added along each axis", OutputDType::Inputs, shape)
-        .param(around("before", "how many elements are added before each axis; none if empty"))
-        .param(around("after", "how many elements are added after each axis; none if empty"))
+        .param(around(BEFORE, "how many elements are added before each axis; none if empty"))
+        .param(around(AFTER, "how many elements are added after each axis; none if empty"))
         .param(
-            param("mode", ParamKind::words(&["constant", "reflect", "edge"]))
+            param(MODE, ParamKind::words(&["constant", "reflect", "edge"]))
                 .default("constant")
                 .summary("what is added: the value, the buffer mirrored, or the nearest element"),
         )
         .param(
-            param("value", ParamKind::Number)
+            param(VALUE, ParamKind::Number)
                 .default(0)
                 .summary("the value that is added; its fraction is cut off in integers"),
         );
@@ -71,21 +72,21 @@ fn axes(dims: &[usize], before: &[i64], after: &[i64], mode: &str) -> Result<Vec
         };
         list.iter().zip(dims).map(fits).collect()
     };
-    let (before, after) = (list("before", before)?, list("after", after)?);
+    let (before, after) = (list(BEFORE.name(), before)?, list(AFTER.name(), after)?);
     let sides = before.into_iter().zip(after);
     Ok(dims.iter().zip(sides).map(|(size, (before, after))| Axis { size: *size, before, after }).collect())
 }
 
-fn of_call(call: &Signature) -> Vec<Axis> {
+fn of_call(call: &Signature) -> Result<Vec<Axis>, ShapeProblem> {
     let params = &call.params;
     let dims = call.inputs[0].shape.dims();
-    axes(dims, params.ints("before"), params.ints("after"), params.word("mode")).unwrap_or_default()
+    axes(dims, params.ints(BEFORE), params.ints(AFTER), params.word(MODE))
 }
 
 fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
     let (params, dims) = (call.params, call.inputs[0].shape.dims());
-    let mode = params.word("mode");
-    let axes = axes(dims, params.ints("before"), params.ints("after"), mode)?;
+    let mode = params.word(MODE);
+    let axes = axes(dims, params.ints(BEFORE), params.ints(AFTER), mode)?;
     match mode != "constant" && axes.iter().any(|axis| axis.size == 0 && axis.is_padded()) {
         true => Err(ShapeProblem::Input(0, "at least one element along every padded axis".to_owned())),
         false => Ok(Shape::new(axes.into_iter().map(Axis::padded).collect::<Vec<_>>())),
@@ -110,12 +111,12 @@ fn merged(axes: Vec<Axis>, constant: bool) -> Vec<Axis> {
 
 fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
     let (input, dtype, mut lowering) = (&call.inputs[0], call.output.dtype, Lowering::new());
-    let (axes, mode) = (of_call(call), call.params.word("mode"));
+    let (axes, mode) = (of_call(call)?, call.params.word(MODE));
     if !axes.iter().any(|axis| axis.is_padded()) {
         lowering.step(Task::Map(Map::copy(&call.output)), [Place::Input(0)], Place::Output);
         return Ok(lowering);
     }
-    let value = || Expr::param("value").cast(dtype);
+    let value = || Expr::param(VALUE).cast(dtype);
     if input.shape.is_empty() {
         // There is nothing to look at, only something to add.
         lowering.step(map(&value(), &[], call.output.clone(), call)?, [], Place::Output);
@@ -150,10 +151,10 @@ fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
 }
 
 fn reference(call: &Reference) -> Data {
-    let (axes, mode, dtype) = (of_call(call.signature), call.params().word("mode"), call.dtype());
-    let value = match call.params().get("value") {
+    let (axes, mode, dtype) = (of_call(call.signature).unwrap_or_default(), call.params().word(MODE), call.dtype());
+    let value = match call.params().get(VALUE.name()) {
         Some(ParamValue::Int(value)) if dtype != DType::U8 => Scalar::from_i64(dtype, *value),
-        _ => Scalar::from_f64(dtype, call.number("value")),
+        _ => Scalar::from_f64(dtype, call.number(VALUE)),
     };
     let element = |index: usize| {
         let (mut rest, mut at, mut stride) = (index, 0, 1);

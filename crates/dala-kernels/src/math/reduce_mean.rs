@@ -12,7 +12,7 @@ use crate::{Kernel, Reference};
 /// The kernel.
 pub fn kernel() -> Kernel {
     let spec = spec("reduce_mean", "Mean over axes", NUMBERS, OutputDType::OneOf(FLOATS), without_axes)
-        .tolerance(Tolerance::Close { epsilons: 64.0, absolute_epsilons: 64.0 });
+        .tolerance(Tolerance::close(64.0, 64.0));
     kernel_of(spec, lower, reference).example_dtype(DType::F32)
 }
 
@@ -22,12 +22,12 @@ fn lower(call: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
         dtype: call.output.dtype,
         finish: Expr::input("r") / Expr::number(count(call)).cast(call.output.dtype),
     };
-    reduced(call, facts, &axes(call), &reduction)
+    reduced(call, facts, &axes(call)?, &reduction)
 }
 
 /// How many elements each mean is of.
 fn count(call: &Signature) -> f64 {
-    axes(call).iter().map(|axis| call.inputs[0].shape.dims()[*axis] as f64).product()
+    axes(call).unwrap_or_default().iter().map(|axis| call.inputs[0].shape.dims()[*axis] as f64).product()
 }
 
 fn reference(call: &Reference) -> Data {

@@ -2,6 +2,7 @@
 
 use dala_spec::{Data, Expr, KernelSpec, NUMBERS, ParamKind, Scalar, param};
 
+use crate::keys::SLOPE;
 use crate::reference::kernel_cases;
 use crate::{Kernel, Reference};
 
@@ -10,12 +11,12 @@ pub fn kernel() -> Kernel {
     let spec = KernelSpec::pointwise("relu")
         .summary("Rectified linear unit: `max(x, 0)`, or `x * slope` below zero")
         .input("x", NUMBERS)
-        .param(param("slope", ParamKind::Number).default(0).summary("slope below zero"));
-    Kernel::pointwise(spec, |_| Expr::input("x").relu(Some(Expr::param("slope")))).reference(reference)
+        .param(param(SLOPE, ParamKind::Number).default(0).summary("slope below zero"));
+    Kernel::pointwise(spec, |_| Expr::input("x").relu(Some(Expr::param(SLOPE)))).reference(reference)
 }
 
 fn reference(call: &Reference) -> Data {
-    let slope = call.number("slope");
+    let slope = call.number(SLOPE);
     let whole = slope.fract() == 0.0;
     let rounded = |x: f32| f64::from((x * slope as f32).round_ties_even());
     call.map(|value| match value {

@@ -3,6 +3,7 @@
 
 use dala_spec::{Data, Expr, KernelSpec, NUMBERS, ParamKind, Scalar, param};
 
+use crate::keys::SCALAR;
 use crate::reference::kernel_cases;
 use crate::{Kernel, Reference};
 
@@ -11,12 +12,12 @@ pub fn kernel() -> Kernel {
     let spec = KernelSpec::pointwise("scalar_add")
         .summary("Sum with a number: `x + scalar`")
         .input("x", NUMBERS)
-        .param(param("scalar", ParamKind::Number).summary("the number"));
-    Kernel::pointwise(spec, |_| Expr::input("x") + Expr::param("scalar")).reference(reference)
+        .param(param(SCALAR, ParamKind::Number).summary("the number"));
+    Kernel::pointwise(spec, |_| Expr::input("x") + Expr::param(SCALAR)).reference(reference)
 }
 
 fn reference(call: &Reference) -> Data {
-    let scalar = call.number("scalar");
+    let scalar = call.number(SCALAR);
     let whole = scalar.fract() == 0.0;
     // What f32 gives, rounded half to even.
     let rounded = |x: f32| f64::from((x + scalar as f32).round_ties_even());

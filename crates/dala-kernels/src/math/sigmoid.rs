@@ -10,7 +10,7 @@ pub fn kernel() -> Kernel {
     let spec = KernelSpec::pointwise("sigmoid")
         .summary("Logistic function: `1 / (1 + exp(-x))`")
         .input("x", FLOATS)
-        .tolerance(Tolerance::Close { epsilons: 16.0, absolute_epsilons: 1.0 });
+        .tolerance(Tolerance::close(16.0, 1.0));
     Kernel::pointwise(spec, |_| Expr::input("x").sigmoid()).reference(reference)
 }
 

@@ -5,6 +5,7 @@ use dala_spec::{
     ShapeProblem, Signature, SpecError, param,
 };
 
+use crate::keys::{START, STEP};
 use crate::lower::shapes;
 use crate::lower::view::{View, strides};
 use crate::{Kernel, Reference};
@@ -16,12 +17,12 @@ pub fn kernel() -> Kernel {
         .input("x", NUMBERS)
         .computed("any that lies inside the input", OutputDType::Inputs, shape)
         .param(
-            param("start", ParamKind::IntList)
+            param(START, ParamKind::IntList)
                 .default(Vec::<i64>::new())
                 .summary("where the part starts along each axis; at 0 if empty"),
         )
         .param(
-            param("step", ParamKind::IntList)
+            param(STEP, ParamKind::IntList)
                 .default(Vec::<i64>::new())
                 .summary("how far apart its elements are along each axis; 1 if empty"),
         );
@@ -48,7 +49,7 @@ fn parts(start: &[i64], step: &[i64], dims: &[usize]) -> Result<Vec<(usize, usiz
 
 fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
     let (dims, chosen) = (call.inputs[0].shape.dims(), shapes::chosen(call)?);
-    let parts = parts(call.params.ints("start"), call.params.ints("step"), dims)?;
+    let parts = parts(call.params.ints(START), call.params.ints(STEP), dims)?;
     if chosen.rank() != dims.len() {
         return Err(ShapeProblem::Output(format!("of {} dimensions", dims.len())));
     }
@@ -61,27 +62,27 @@ fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
     Ok(chosen.clone())
 }
 
-fn view(call: &Signature) -> View {
+fn view(call: &Signature) -> Result<View, ShapeProblem> {
     let dims = call.inputs[0].shape.dims();
-    let parts = parts(call.params.ints("start"), call.params.ints("step"), dims).unwrap_or_default();
+    let parts = parts(call.params.ints(START), call.params.ints(STEP), dims)?;
     let own = strides(dims);
-    View {
+    Ok(View {
         dims: call.output.shape.dims().to_vec(),
         offset: parts.iter().zip(&own).map(|((start, _), stride)| start * *stride as usize).sum(),
         // A step that is never taken may be of any size.
         strides: parts.iter().zip(&own).map(|((_, step), stride)| (*step as i64).saturating_mul(*stride)).collect(),
-    }
+    })
 }
 
 fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
     let (input, mut lowering) = (&call.inputs[0], Lowering::new());
-    lowering.step(view(call).task(input.dtype, input.shape.len(), call)?, [Place::Input(0)], Place::Output);
+    lowering.step(view(call)?.task(input.dtype, input.shape.len(), call)?, [Place::Input(0)], Place::Output);
     Ok(lowering)
 }
 
 fn reference(call: &Reference) -> Data {
     let dims = call.signature.inputs[0].shape.dims();
-    let parts = parts(call.params().ints("start"), call.params().ints("step"), dims).unwrap_or_default();
+    let parts = parts(call.params().ints(START), call.params().ints(STEP), dims).unwrap_or_default();
     let output = call.signature.output.shape.dims();
     call.moved(|index| {
         let (mut rest, mut at, mut size) = (index, 0, 1);

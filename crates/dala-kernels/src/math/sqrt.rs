@@ -11,7 +11,7 @@ pub fn kernel() -> Kernel {
     let spec = KernelSpec::pointwise("sqrt")
         .summary("Square root: `sqrt(x)`")
         .input("x", FLOATS)
-        .tolerance(Tolerance::Ulps(3));
+        .tolerance(Tolerance::ulps(3));
     Kernel::pointwise(spec, |_| Expr::input("x").unary(UnaryOp::Sqrt)).reference(reference)
 }
 

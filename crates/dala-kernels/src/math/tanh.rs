@@ -11,7 +11,7 @@ pub fn kernel() -> Kernel {
     let spec = KernelSpec::pointwise("tanh")
         .summary("Hyperbolic tangent: `tanh(x)`")
         .input("x", FLOATS)
-        .tolerance(Tolerance::Close { epsilons: 16.0, absolute_epsilons: 8.0 });
+        .tolerance(Tolerance::close(16.0, 8.0));
     Kernel::pointwise(spec, |_| Expr::input("x").unary(UnaryOp::Tanh)).reference(reference)
 }
 

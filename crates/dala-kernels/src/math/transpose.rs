@@ -5,6 +5,7 @@ use dala_spec::{
     ShapeProblem, Signature, SpecError, param,
 };
 
+use crate::keys::AXES;
 use crate::lower::shapes;
 use crate::lower::view::{View, strides};
 use crate::{Kernel, Reference};
@@ -16,7 +17,7 @@ pub fn kernel() -> Kernel {
         .input("x", NUMBERS)
         .computed("the input's axes in the new order", OutputDType::Inputs, shape)
         .param(
-            param("axes", ParamKind::IntList)
+            param(AXES, ParamKind::IntList)
                 .default(Vec::<i64>::new())
                 .summary("the input's axis for each of the output's; reversed if empty"),
         );
@@ -38,13 +39,13 @@ fn order(list: &[i64], rank: usize) -> Result<Vec<usize>, ShapeProblem> {
 
 fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
     let dims = call.inputs[0].shape.dims();
-    let order = order(call.params.ints("axes"), dims.len())?;
+    let order = order(call.params.ints(AXES), dims.len())?;
     Ok(Shape::new(order.iter().map(|axis| dims[*axis]).collect::<Vec<_>>()))
 }
 
 fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
     let (input, mut lowering) = (&call.inputs[0], Lowering::new());
-    let order = order(call.params.ints("axes"), input.shape.rank()).unwrap_or_default();
+    let order = order(call.params.ints(AXES), input.shape.rank())?;
     let (view, _) = View::permuted(input.shape.dims(), &order);
     lowering.step(view.task(input.dtype, input.shape.len(), call)?, [Place::Input(0)], Place::Output);
     Ok(lowering)
@@ -52,7 +53,7 @@ fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
 
 fn reference(call: &Reference) -> Data {
     let dims = call.signature.inputs[0].shape.dims();
-    let order = order(call.params().ints("axes"), dims.len()).unwrap_or_default();
+    let order = order(call.params().ints(AXES), dims.len()).unwrap_or_default();
     let own = strides(dims);
     call.moved(|index| {
         let (mut rest, mut at) = (index, 0);

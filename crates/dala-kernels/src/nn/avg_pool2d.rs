@@ -7,6 +7,7 @@ use dala_spec::{
     Task, Tolerance, param,
 };
 
+use crate::keys::COUNT_PADDING;
 use crate::lower::windows;
 use crate::{Kernel, Reference};
 
@@ -16,8 +17,8 @@ pub fn kernel() -> Kernel {
         .summary("Mean of each window of a picture")
         .input("x", FLOATS)
         .computed("{batch, rows, columns, channels}: a pixel for each window", OutputDType::Inputs, windows::pooled)
-        .tolerance(Tolerance::Close { epsilons: 64.0, absolute_epsilons: 64.0 });
-    let counts = param("count_padding", ParamKind::Bool)
+        .tolerance(Tolerance::close(64.0, 64.0));
+    let counts = param(COUNT_PADDING, ParamKind::Bool)
         .default(false)
         .summary("whether the zeros around the picture count as elements");
     Kernel::lowered(windows::with_params(spec, true, false).param(counts), lower)
@@ -30,7 +31,7 @@ fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
     let Ok(windows) = windows::sized(&call.params, &x.shape) else { return Ok(lowering) };
     let arguments = [Argument::value("sum", 0, x.dtype), Argument::value("counted", 1, x.dtype)];
     let all = (windows.size[0] * windows.size[1]) as f64;
-    let (expr, arguments) = match call.params.flag("count_padding") {
+    let (expr, arguments) = match call.params.flag(COUNT_PADDING) {
         true => (Expr::input("sum") / Expr::number(all), &arguments[..1]),
         // Windows that lie outside altogether have nothing to divide by.
         false => (Expr::input("sum") / Expr::input("counted").max(Expr::number(1.0)), &arguments[..]),
@@ -50,7 +51,7 @@ fn reference(call: &Reference) -> Data {
         let pixels: Vec<f64> = windows::elements(&windows, index, windows.channels)
             .map(|(_, pixel)| call.float(0, pixel + channel))
             .collect();
-        let counted = if params.flag("count_padding") { all } else { pixels.len().max(1) };
+        let counted = if params.flag(COUNT_PADDING) { all } else { pixels.len().max(1) };
         pixels.iter().sum::<f64>() / counted as f64
     })
 }

@@ -6,6 +6,7 @@ use dala_spec::{
     Data, Expr, FLOATS, KernelSpec, OutputDType, ParamKind, Shape, ShapeCall, ShapeProblem, Signature, Tolerance, param,
 };
 
+use crate::keys::EPSILON;
 use crate::lower::position;
 use crate::{Kernel, Reference};
 
@@ -19,8 +20,8 @@ pub fn kernel() -> Kernel {
         .input("mean", FLOATS)
         .input("variance", FLOATS)
         .computed("the input's", OutputDType::Inputs, shape)
-        .param(param("epsilon", ParamKind::Float).default(1e-5).range(0.0, 1.0).summary("added to the variance"))
-        .tolerance(Tolerance::Close { epsilons: 64.0, absolute_epsilons: 64.0 });
+        .param(param(EPSILON, ParamKind::Float).default(1e-5).range(0.0, 1.0).summary("added to the variance"))
+        .tolerance(Tolerance::close(64.0, 64.0));
     Kernel::pointwise(spec, work).example(&[&[2, 3, 2, 5], &[5], &[5], &[5], &[5]], &[2, 3, 2, 5]).reference(reference)
 }
 
@@ -38,12 +39,12 @@ fn work(call: &Signature) -> Expr {
     let channels = call.inputs[1].shape.len();
     let place = position::coordinates(&[call.output.shape.len() / channels.max(1), channels]);
     let own = |name: &str| Expr::input(name).gather(place[1].clone());
-    let deviation = (own("variance") + Expr::param("epsilon")).unary(UnaryOp::Sqrt);
+    let deviation = (own("variance") + Expr::param(EPSILON)).unary(UnaryOp::Sqrt);
     (Expr::input("x") - own("mean")) / deviation * own("scale") + own("bias")
 }
 
 fn reference(call: &Reference) -> Data {
-    let epsilon = call.number("epsilon");
+    let epsilon = call.number(EPSILON);
     call.numbers(|index| {
         let of_channel = |input: usize| call.float(input, index % call.inputs[input].len());
         let normal = (call.float(0, index) - of_channel(3)) / (of_channel(4) + epsilon).sqrt();

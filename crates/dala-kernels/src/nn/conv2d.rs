@@ -8,6 +8,7 @@ use dala_spec::{
     ShapeCall, ShapeProblem, Signature, SpecError, Task, TensorType, Tolerance, param,
 };
 
+use crate::keys::{ACTIVATION, GROUPS, LAYOUT};
 use crate::lower::product::{Epilogue, Product};
 use crate::lower::{map, windows};
 use crate::{Kernel, Reference};
@@ -23,20 +24,20 @@ pub fn kernel() -> Kernel {
     let spec =
         windows::with_params(spec, false, true)
             .param(
-                param("groups", ParamKind::Int)
+                param(GROUPS, ParamKind::Int)
                     .default(1)
                     .range(1.0, 65536.0)
                     .summary("how many parts the channels are in, each convolved by itself"),
             )
-            .param(param("layout", ParamKind::words(&["nhwc", "nchw"])).default("nhwc").summary(
+            .param(param(LAYOUT, ParamKind::words(&["nhwc", "nchw"])).default("nhwc").summary(
                 "whether the channels of `x` are its last axis or its second; those of the result are its last",
             ))
             .param(
-                param("activation", ParamKind::words(&["none", "relu", "relu6", "sigmoid", "hard_swish"]))
+                param(ACTIVATION, ParamKind::words(&["none", "relu", "relu6", "sigmoid", "hard_swish"]))
                     .default("none")
                     .summary("what is applied to each result"),
             )
-            .tolerance(Tolerance::Close { epsilons: 512.0, absolute_epsilons: 512.0 });
+            .tolerance(Tolerance::close(512.0, 512.0));
     Kernel::lowered(spec, lower).example(&[&[1, 5, 5, 4], &[3, 3, 4, 8], &[8]], &[1, 3, 3, 8]).reference(reference)
 }
 
@@ -49,8 +50,8 @@ struct Conv {
 
 impl Conv {
     fn of(x: &Shape, weight: &Shape, params: &ResolvedParams) -> Result<Conv, ShapeProblem> {
-        let groups = params.int("groups").max(1) as usize;
-        let axis = if params.word("layout") == "nchw" { 1 } else { 3 };
+        let groups = params.int(GROUPS).max(1) as usize;
+        let axis = if params.word(LAYOUT) == "nchw" { 1 } else { 3 };
         let channels = x.dims().get(axis).copied().unwrap_or(0);
         let wanted = format!("{{rows, columns, {}, out}}", channels / groups);
         let &[rows, columns, inside, out] = weight.dims() else { return Err(ShapeProblem::Input(1, wanted)) };
@@ -95,11 +96,9 @@ fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
 }
 
 fn lower(call: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
-    let Ok(conv) = Conv::of(&call.inputs[0].shape, &call.inputs[1].shape, &call.params) else {
-        return Ok(Lowering::new());
-    };
+    let conv = Conv::of(&call.inputs[0].shape, &call.inputs[1].shape, &call.params)?;
     let sum = Expr::input("sum") + Expr::input("bias");
-    let expr = match call.params.word("activation") {
+    let expr = match call.params.word(ACTIVATION) {
         "relu" => sum.relu(None),
         "relu6" => sum.clamp(Expr::number(0.0), Expr::number(6.0)),
         "sigmoid" => sum.sigmoid(),
@@ -167,7 +166,7 @@ fn reference(call: &Reference) -> Data {
             })
         });
         let x = products.sum::<f64>() + call.float(2, out);
-        match call.params().word("activation") {
+        match call.params().word(ACTIVATION) {
             "relu" => x.max(0.0),
             "relu6" => x.clamp(0.0, 6.0),
             "sigmoid" => 1.0 / (1.0 + (-x).exp()),

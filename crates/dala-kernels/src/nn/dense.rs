@@ -6,6 +6,7 @@ use dala_spec::{
     ShapeProblem, Signature, SpecError, Tolerance, param,
 };
 
+use crate::keys::{ACTIVATION, TRANSPOSE_WEIGHT};
 use crate::lower::product::{Epilogue, Product};
 use crate::{Kernel, Reference};
 
@@ -18,12 +19,12 @@ pub fn kernel() -> Kernel {
         .input("bias", FLOATS)
         .computed("the input's with the last axis of the weight's other size", OutputDType::Inputs, shape)
         .param(
-            param("activation", ParamKind::words(&["none", "relu", "sigmoid", "tanh", "gelu"]))
+            param(ACTIVATION, ParamKind::words(&["none", "relu", "sigmoid", "tanh", "gelu"]))
                 .default("none")
                 .summary("what is applied to each result"),
         )
-        .param(param("transpose_weight", ParamKind::Bool).default(false).summary("whether the weight is {out, in}"))
-        .tolerance(Tolerance::Close { epsilons: 512.0, absolute_epsilons: 512.0 });
+        .param(param(TRANSPOSE_WEIGHT, ParamKind::Bool).default(false).summary("whether the weight is {out, in}"))
+        .tolerance(Tolerance::close(512.0, 512.0));
     Kernel::lowered(spec, lower).example(&[&[3, 8], &[8, 4], &[4]], &[3, 4]).reference(reference)
 }
 
@@ -36,7 +37,7 @@ fn sizes(weight: &Shape, transposed: bool) -> Option<(usize, usize)> {
 }
 
 fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
-    let transposed = call.params.flag("transpose_weight");
+    let transposed = call.params.flag(TRANSPOSE_WEIGHT);
     let wanted = if transposed { "{out, in}" } else { "{in, out}" };
     let (inside, outside) =
         sizes(&call.inputs[1].shape, transposed).ok_or(ShapeProblem::Input(1, wanted.to_owned()))?;
@@ -53,7 +54,7 @@ fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
 }
 
 fn product(call: &Signature) -> Product {
-    let transposed = call.params.flag("transpose_weight");
+    let transposed = call.params.flag(TRANSPOSE_WEIGHT);
     let (k, n) = sizes(&call.inputs[1].shape, transposed).unwrap_or_default();
     Product {
         batch: 1,
@@ -70,7 +71,7 @@ fn product(call: &Signature) -> Product {
 
 fn lower(call: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
     let sum = Expr::input("sum") + Expr::input("bias");
-    let expr = match call.params.word("activation") {
+    let expr = match call.params.word(ACTIVATION) {
         "relu" => sum.relu(None),
         "sigmoid" => sum.sigmoid(),
         "tanh" => sum.unary(UnaryOp::Tanh),
@@ -87,7 +88,7 @@ fn reference(call: &Reference) -> Data {
         let weight = |at: usize| call.float(1, if b_transposed { column * k + at } else { at * n + column });
         let sum: f64 = (0..k).map(|at| call.float(0, row * k + at) * weight(at)).sum();
         let x = sum + call.float(2, column);
-        match call.params().word("activation") {
+        match call.params().word(ACTIVATION) {
             "relu" => x.max(0.0),
             "sigmoid" => 1.0 / (1.0 + (-x).exp()),
             "tanh" => x.tanh(),

@@ -19,7 +19,7 @@ pub fn kernel() -> Kernel {
         .summary("Mean of each channel of a picture")
         .input("x", FLOATS)
         .computed("{batch, 1, 1, channels}", OutputDType::Inputs, shape)
-        .tolerance(Tolerance::Close { epsilons: 64.0, absolute_epsilons: 64.0 });
+        .tolerance(Tolerance::close(64.0, 64.0));
     Kernel::lowered(spec, lower).example(&[&[2, 3, 4, 5]], &[2, 1, 1, 5]).reference(reference)
 }
 

@@ -2,6 +2,7 @@
 
 use dala_spec::{Data, Expr, FLOATS, KernelSpec, ParamKind, Tolerance, param};
 
+use crate::keys::{ALPHA, BETA};
 use crate::reference::{kernel_cases, on_floats};
 use crate::{Kernel, Reference};
 
@@ -10,16 +11,16 @@ pub fn kernel() -> Kernel {
     let spec = KernelSpec::pointwise("hard_sigmoid")
         .summary("Hard sigmoid: `clamp(alpha * x + beta, 0, 1)`")
         .input("x", FLOATS)
-        .param(param("alpha", ParamKind::Float).default(1.0 / 6.0).summary("the slope"))
-        .param(param("beta", ParamKind::Float).default(0.5).summary("the value at zero"))
-        .tolerance(Tolerance::Close { epsilons: 8.0, absolute_epsilons: 8.0 });
-    let work = |_: &_| (Expr::input("x") * Expr::param("alpha") + Expr::param("beta")).clamp(0.0, 1.0);
+        .param(param(ALPHA, ParamKind::Float).default(1.0 / 6.0).summary("the slope"))
+        .param(param(BETA, ParamKind::Float).default(0.5).summary("the value at zero"))
+        .tolerance(Tolerance::close(8.0, 8.0));
+    let work = |_: &_| (Expr::input("x") * Expr::param(ALPHA) + Expr::param(BETA)).clamp(0.0, 1.0);
     Kernel::pointwise(spec, work).reference(reference)
 }
 
 #[expect(clippy::manual_clamp, reason = "what is not a number becomes zero")]
 fn reference(call: &Reference) -> Data {
-    let (alpha, beta) = (call.number("alpha"), call.number("beta"));
+    let (alpha, beta) = (call.number(ALPHA), call.number(BETA));
     // `max` and `min`, unlike `clamp`, make a number of NaN.
     call.map(on_floats!(x => (alpha * x + beta).max(0.0).min(1.0)))
 }

@@ -10,7 +10,7 @@ pub fn kernel() -> Kernel {
     let spec = KernelSpec::pointwise("hard_swish")
         .summary("Hard swish: `x * clamp(x / 6 + 1/2, 0, 1)`")
         .input("x", FLOATS)
-        .tolerance(Tolerance::Close { epsilons: 8.0, absolute_epsilons: 8.0 });
+        .tolerance(Tolerance::close(8.0, 8.0));
     Kernel::pointwise(spec, |_| Expr::input("x") * (Expr::input("x") * (1.0 / 6.0) + 0.5).clamp(0.0, 1.0))
         .reference(reference)
 }

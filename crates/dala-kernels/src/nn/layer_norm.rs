@@ -8,6 +8,7 @@ use dala_spec::{
     ShapeProblem, Signature, SpecError, Task, Tolerance, param,
 };
 
+use crate::keys::EPSILON;
 use crate::lower::reduce::Line;
 use crate::{Kernel, Reference};
 
@@ -19,8 +20,8 @@ pub fn kernel() -> Kernel {
         .input("scale", FLOATS)
         .input("bias", FLOATS)
         .computed("the input's", OutputDType::Inputs, shape)
-        .param(param("epsilon", ParamKind::Float).default(1e-5).range(0.0, 1.0).summary("added to the variance"))
-        .tolerance(Tolerance::Close { epsilons: 512.0, absolute_epsilons: 512.0 });
+        .param(param(EPSILON, ParamKind::Float).default(1e-5).range(0.0, 1.0).summary("added to the variance"))
+        .tolerance(Tolerance::close(512.0, 512.0));
     Kernel::lowered(spec, lower).example(&[&[3, 8], &[8], &[8]], &[3, 8]).reference(reference)
 }
 
@@ -52,7 +53,7 @@ fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
     // Far from zero the first mean is only roughly right: what is left over corrects it.
     let rough = || Expr::input("x") - Expr::input("sum") / count();
     let centred = || rough() - Expr::input("rest") / count();
-    let variance = Expr::input("squares") / count() + Expr::param("epsilon");
+    let variance = Expr::input("squares") / count() + Expr::param(EPSILON);
     let normal = centred() / variance.unary(UnaryOp::Sqrt) * Expr::input("scale") + Expr::input("bias");
     let phases = vec![
         Phase { how: FoldOp::Sum, of: build(&Expr::input("x"), 1)? },
@@ -67,7 +68,7 @@ fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
 
 fn reference(call: &Reference) -> Data {
     let dims = call.signature.inputs[0].shape.dims();
-    let (length, epsilon) = (dims[dims.len() - 1], call.number("epsilon"));
+    let (length, epsilon) = (dims[dims.len() - 1], call.number(EPSILON));
     let of_line = |input: usize, at: usize| call.float(input, if call.inputs[input].len() == 1 { 0 } else { at });
     call.numbers(|index| {
         let start = index / length * length;

@@ -32,7 +32,7 @@ pub use parse::Scope;
 pub use program::{BinaryOp, CompareOp, InputSlot, LogicOp, Op, ParamSlot, ParamSource, Program, Reg, Ty, UnaryOp};
 pub use scalar_ops::{apply_binary, apply_unary, cast, compare, store};
 
-use crate::DType;
+use crate::{DType, Tolerance};
 
 /// A pointwise expression over inputs, params and coordinates. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -137,6 +137,14 @@ impl Function {
         }
     }
 
+    fn is_approximate(self) -> bool {
+        match self {
+            Function::Unary(op) => op.is_approximate(),
+            Function::Pow | Function::Sigmoid | Function::Gelu => true,
+            Function::Min | Function::Max | Function::Select | Function::Clamp | Function::Relu => false,
+        }
+    }
+
     /// The fewest and the most arguments.
     fn arity(self) -> (usize, usize) {
         match self {
@@ -235,6 +243,33 @@ impl Expr {
             _ => return self.clone(),
         };
         Expr { node: Arc::new(node), at: self.at.clone() }
+    }
+
+    /// How far devices may be apart: they approximate functions each in its own way, and join a product and a sum or do not.
+    /// `is_whole` says which params are integers whatever their value.
+    pub fn tolerance(&self, is_whole: impl Fn(&str) -> bool) -> Tolerance {
+        let (mut epsilons, mut operations, mut fractions) = (0.0, 0, false);
+        let mut parts = vec![self];
+        while let Some(part) = parts.pop() {
+            parts.extend(part.parts());
+            match &*part.node {
+                Node::Float(_) | Node::Number(_) => fractions = true,
+                Node::Param(name) => fractions |= !is_whole(name),
+                Node::Cast(dtype, _) => fractions |= dtype.is_float(),
+                Node::Infix(Infix::Div, ..) => (epsilons, operations) = (epsilons + 4.0, operations + 1),
+                Node::Infix(Infix::Add | Infix::Sub | Infix::Mul, ..) => operations += 1,
+                Node::Call(function, _) if function.is_approximate() => {
+                    (epsilons, operations, fractions) = (epsilons + 128.0, operations + 1, true);
+                }
+                _ => {}
+            }
+        }
+        // One operation alone is rounded as the standard says.
+        if operations > 1 {
+            epsilons += 2.0 * f64::from(operations);
+        }
+        let floats = if epsilons > 0.0 { Tolerance::close(epsilons, epsilons) } else { Tolerance::EXACT };
+        floats.levels(fractions.into())
     }
 
     /// Whether the input is only gathered from, as a table is: it may then have any shape.

@@ -34,10 +34,12 @@ impl Blueprint {
         section(
             &mut lines,
             "constants",
-            table(self.constants.iter().enumerate().map(|(number, data)| {
-                let ty = TensorType::new(data.dtype(), [data.len()]);
-                [format!("c{number}"), ty.to_string(), format_bytes(size_of(&ty))]
-            })),
+            table(
+                self.constant_types
+                    .iter()
+                    .enumerate()
+                    .map(|(number, ty)| [format!("c{number}"), ty.to_string(), format_bytes(size_of(ty))]),
+            ),
         );
         section(&mut lines, "launches", self.launch_lines());
         let (mut fused, mut apart, mut elided, mut dropped) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -334,7 +336,7 @@ pub(super) mod tests {
     use super::*;
     use crate::plan::{Call, Cell, Graph, Rules, plan};
     use crate::work::{Argument, Border, Count, Filter, Finish, Fragment, Matmul, Move, Pack, Phase, Stencil, Tile};
-    use crate::{Data, DeviceFacts, Expr, Lowering, Program, ResolvedParams, Scope, Signature, Support};
+    use crate::{DeviceFacts, Expr, Lowering, Program, ResolvedParams, Scope, Signature, Support};
 
     pub(in crate::plan) fn ty(dtype: DType, dims: &[usize]) -> TensorType {
         TensorType::new(dtype, dims)
@@ -394,7 +396,7 @@ pub(super) mod tests {
             vectors_per_unit: 4,
         };
         let labels = labels.iter().map(|label| (*label).to_owned()).collect();
-        plan(Graph::build(cells, calls, labels), &Rules { facts: &facts, launches: &|_| true, fuse })
+        plan(Graph::build(cells, calls, labels).unwrap(), &Rules { facts: &facts, launches: &|_| true, fuse }).unwrap()
     }
 
     /// A photo is blurred, sharpened, and inverted after a barrier.
@@ -585,7 +587,7 @@ dropped, nobody needs the result
     #[test]
     fn constants_are_listed() {
         let mut plan = photo(false);
-        plan.constants = vec![Data::F32(vec![0.0; 14]).into()];
+        plan.constant_types = vec![TensorType::new(DType::F32, [14])];
         plan.steps[0].reads.push(Place::Constant(0));
         plan.steps[0].reads.push(Place::Input(0));
         let text = plan.explain();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::work::{Map, Task};
-use crate::{DType, Data, Lowering, Place, Program, TensorType};
+use crate::{DType, Data, Lowering, Place, Program, SpecError, TensorType};
 
 /// A value, by number.
 pub type ValueId = usize;
@@ -122,9 +122,17 @@ pub struct Graph {
     pub(super) homes: Vec<Option<ValueId>>,
 }
 
+fn missing(what: &str) -> SpecError {
+    SpecError::internal(format!("{what} is not there"))
+}
+
 impl Graph {
     /// The graph of calls over buffers. `labels` says what each call is called.
-    pub fn build(cells: &[Cell], calls: Vec<Call>, labels: Vec<String>) -> Graph {
+    ///
+    /// # Errors
+    ///
+    /// A launch uses what is not there.
+    pub fn build(cells: &[Cell], calls: Vec<Call>, labels: Vec<String>) -> Result<Graph, SpecError> {
         let mut graph = Graph { labels, ..Graph::default() };
         // The value that each buffer holds at this point.
         let mut current: Vec<Option<ValueId>> = Vec::with_capacity(cells.len());
@@ -146,7 +154,7 @@ impl Graph {
                 }
                 Call::Barrier => era += 1,
                 Call::Copy { from, to } => {
-                    let Some(source) = current[from] else { continue };
+                    let source = current[from].ok_or_else(|| missing("the source of a copy"))?;
                     let (task, ty) = (copy_task(&cells[from].ty, &cells[to].ty), cells[to].ty.clone());
                     let target = graph.value(ty, Origin::Written, &cells[to].name);
                     graph.push(Node {
@@ -162,7 +170,7 @@ impl Graph {
                 Call::Run { lowering, inputs, output } => {
                     let target = graph.value(cells[output].ty.clone(), Origin::Written, &cells[output].name);
                     let sources: Vec<Option<ValueId>> = inputs.iter().map(|input| current[*input]).collect();
-                    graph.inline(lowering, &sources, target, stage, era);
+                    graph.inline(lowering, &sources, target, stage, era)?;
                     current[output] = Some(target);
                 }
             }
@@ -175,7 +183,7 @@ impl Graph {
                 graph.set_home(value, number);
             }
         }
-        graph
+        Ok(graph)
     }
 
     /// Says that a value must be found in a user's buffer at the end.
@@ -184,7 +192,14 @@ impl Graph {
         self.homes[home] = Some(value);
     }
 
-    fn inline(&mut self, lowering: Lowering, inputs: &[Option<ValueId>], output: ValueId, stage: usize, era: usize) {
+    fn inline(
+        &mut self,
+        lowering: Lowering,
+        inputs: &[Option<ValueId>],
+        output: ValueId,
+        stage: usize,
+        era: usize,
+    ) -> Result<(), SpecError> {
         let name = self.labels.get(stage).cloned().unwrap_or_default();
         let transients: Vec<ValueId> =
             lowering.transients.into_iter().map(|ty| self.value(ty, Origin::Written, &format!("{name}'s"))).collect();
@@ -197,18 +212,22 @@ impl Graph {
                 self.value(ty, Origin::Constant(self.constants.len() - 1), &format!("{name}'s"))
             })
             .collect();
-        let value = |place: &Place| match *place {
-            Place::Input(index) => inputs.get(index).copied().flatten(),
-            Place::Output => Some(output),
-            Place::Transient(index) => transients.get(index).copied(),
-            Place::Constant(index) => constants.get(index).copied(),
+        let value = |place: &Place| {
+            let found = match *place {
+                Place::Input(index) => inputs.get(index).copied().flatten(),
+                Place::Output => Some(output),
+                Place::Transient(index) => transients.get(index).copied(),
+                Place::Constant(index) => constants.get(index).copied(),
+            };
+            found.ok_or_else(|| missing(&format!("{place:?} of `{name}`")))
         };
         for step in lowering.steps {
-            let (reads, writes) = (step.reads.iter().map(value).collect(), step.writes.iter().map(value).collect());
-            let (Some(reads), Some(writes)): (Option<Vec<_>>, Option<Vec<_>>) = (reads, writes) else { continue };
+            let reads = step.reads.iter().map(value).collect::<Result<Vec<_>, _>>()?;
+            let writes = step.writes.iter().map(value).collect::<Result<Vec<_>, _>>()?;
             let task = self.plain(step.task, &reads, &writes);
             self.push(Node { task, reads, writes, stages: vec![stage], era, parts: step.parts });
         }
+        Ok(())
     }
 
     /// A copy of words as what it is: elements handed on. Types that differ stay words.

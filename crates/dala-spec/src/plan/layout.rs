@@ -6,7 +6,7 @@ use super::graph::{Graph, Node, NodeId, Origin, ValueId};
 use crate::work::Map;
 use std::sync::Arc;
 
-use crate::{Data, Place, ResolvedParams, Scalar, Signature, Task, TensorType};
+use crate::{Data, Place, ResolvedParams, Scalar, Signature, SpecError, Task, TensorType};
 
 /// Sizes of scratch memory are multiples of this, as kernels read and write whole vectors.
 const STEP: usize = 512;
@@ -56,8 +56,10 @@ pub struct Blueprint {
     pub scratch: Vec<usize>,
     /// The bytes that values in scratch memory would need, if none shared.
     pub scratch_unshared: usize,
-    /// Data that the launches need beside the users' own.
+    /// Data that the launches need beside the users' own. Whoever brings it to a device may take it out of here.
     pub constants: Vec<Arc<Data>>,
+    /// The types of that data, wherever it is.
+    pub constant_types: Vec<TensorType>,
     /// What each stage is called.
     pub labels: Vec<String>,
     /// What was fused and what was not, and why.
@@ -75,7 +77,7 @@ impl Blueprint {
         self.steps.iter().map(|step| step.bytes).sum()
     }
 
-    pub(super) fn lay_out(graph: Graph) -> Blueprint {
+    pub(super) fn lay_out(graph: Graph) -> Result<Blueprint, SpecError> {
         let mut graph = graph;
         graph.drop_unread_constants();
         let graph = graph;
@@ -92,25 +94,27 @@ impl Blueprint {
             output: TensorType::new(crate::DType::U8, []),
             params: ResolvedParams::default(),
         };
+        let place = |value: &ValueId| {
+            places[*value].ok_or_else(|| SpecError::internal(format!("value {value} of a launch has no place")))
+        };
         let step = |(_, node): (NodeId, &Node)| {
             // A copy moves words, whatever the element type.
             let task = match is_copy(&graph, node) {
                 true => Task::Map(Map::copy(&graph.values[node.reads[0]].ty)),
                 false => node.task.clone(),
             };
-            let params = task.param_values("", &nothing).unwrap_or_default();
-            BlueprintStep {
-                params,
+            Ok(BlueprintStep {
+                params: task.param_values("", &nothing)?,
                 task,
-                reads: node.reads.iter().map(|value| places[*value]).collect(),
-                writes: node.writes.iter().map(|value| places[*value]).collect(),
+                reads: node.reads.iter().map(place).collect::<Result<_, _>>()?,
+                writes: node.writes.iter().map(place).collect::<Result<_, _>>()?,
                 stages: node.stages.clone(),
                 era: node.era,
                 bytes: bytes(node),
                 parts: node.parts.clone(),
-            }
+            })
         };
-        let steps: Vec<BlueprintStep> = graph.live().map(step).collect();
+        let steps = graph.live().map(step).collect::<Result<Vec<BlueprintStep>, SpecError>>()?;
         let externals = graph
             .externals
             .iter()
@@ -122,15 +126,16 @@ impl Blueprint {
                 written: graph.homes[number].is_some(),
             })
             .collect();
-        Blueprint {
+        Ok(Blueprint {
             steps,
             externals,
             scratch: scratch.slots.iter().map(|slot| slot.bytes).collect(),
             scratch_unshared: scratch.unshared,
+            constant_types: graph.constants.iter().map(|data| TensorType::new(data.dtype(), [data.len()])).collect(),
             constants: graph.constants,
             labels: graph.labels,
             verdicts: graph.verdicts,
-        }
+        })
     }
 }
 
@@ -150,8 +155,8 @@ struct Scratch {
 }
 
 impl Scratch {
-    /// The place of every value.
-    fn place_all(&mut self, graph: &Graph) -> Vec<Place> {
+    /// The place of every value that a launch uses.
+    fn place_all(&mut self, graph: &Graph) -> Vec<Option<Place>> {
         let fixed = |value: &super::Value| match (value.home, value.origin) {
             (Some(home), _) => Some(Place::Input(home)),
             (None, Origin::External(number)) => Some(Place::Input(number)),
@@ -167,7 +172,7 @@ impl Scratch {
                 }
             }
         }
-        places.into_iter().map(|place| place.unwrap_or(Place::Transient(0))).collect()
+        places
     }
 
     fn place(&mut self, graph: &Graph, places: &[Option<Place>], (id, node): (NodeId, &Node), value: ValueId) -> usize {

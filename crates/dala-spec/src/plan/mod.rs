@@ -25,7 +25,7 @@ pub use fuse::Verdict;
 pub use graph::{Call, Cell, Graph, Node, NodeId, Origin, Value, ValueId};
 pub use layout::{Blueprint, BlueprintStep, External};
 
-use crate::{DeviceFacts, Task};
+use crate::{DeviceFacts, SpecError, Task};
 
 /// What planning needs to know of a device, and of those that launch tasks on it.
 pub struct Rules<'a> {
@@ -38,7 +38,11 @@ pub struct Rules<'a> {
 }
 
 /// Plans calls over these buffers: see the [module](self).
-pub fn plan(graph: Graph, rules: &Rules) -> Blueprint {
+///
+/// # Errors
+///
+/// A launch uses what is not there.
+pub fn plan(graph: Graph, rules: &Rules) -> Result<Blueprint, SpecError> {
     let mut graph = graph;
     graph.drop_dead();
     graph.fold_constants();

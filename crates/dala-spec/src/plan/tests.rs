@@ -376,7 +376,7 @@ fn plans_compute_what_their_stages_do() {
         let labels = calls.iter().map(|_| "call".to_owned()).collect();
         let fuse = random.below(4) > 0;
         let rules = Rules { facts: &facts, launches: &|_| true, fuse };
-        let blueprint = plan(Graph::build(&cells, calls.clone(), labels), &rules);
+        let blueprint = plan(Graph::build(&cells, calls.clone(), labels).unwrap(), &rules).unwrap();
         execute(&blueprint, &mut externals);
         stages += calls.len();
         launches += blueprint.steps.len();
@@ -424,7 +424,7 @@ fn planned_where(cells: &[Cell], stages: &Stages, max_bindings: usize, launches:
     });
     let labels = stages.iter().map(|(text, ..)| (*text).to_owned()).collect();
     let rules = Rules { facts: &facts, launches, fuse: true };
-    plan(Graph::build(cells, calls.collect(), labels), &rules)
+    plan(Graph::build(cells, calls.collect(), labels).unwrap(), &rules).unwrap()
 }
 
 #[test]

@@ -1,0 +1,56 @@
+//! The names of params, each written once: kernels declare and read them by these.
+
+use dala_spec::ParamKey;
+
+macro_rules! keys {
+    ($($key:ident = $name:literal,)+) => {$(pub(crate) const $key: ParamKey = ParamKey::new($name);)+};
+}
+
+keys! {
+    ACTIVATION = "activation",
+    AFTER = "after",
+    ALPHA = "alpha",
+    AMOUNT = "amount",
+    ANTIALIAS = "antialias",
+    AXES = "axes",
+    AXIS = "axis",
+    BEFORE = "before",
+    BETA = "beta",
+    BORDER = "border",
+    BRIGHTNESS = "brightness",
+    CONTRAST = "contrast",
+    COUNT_PADDING = "count_padding",
+    DILATION = "dilation",
+    DIRECTION = "direction",
+    EPSILON = "epsilon",
+    FILTER = "filter",
+    FIT = "fit",
+    GROUPS = "groups",
+    KEEP_DIMS = "keep_dims",
+    LAYOUT = "layout",
+    LEFT = "left",
+    MAX = "max",
+    MEAN = "mean",
+    MIN = "min",
+    MODE = "mode",
+    NORMALIZE = "normalize",
+    OPACITY = "opacity",
+    PADDING = "padding",
+    RADIUS = "radius",
+    RESIZE = "resize",
+    SCALAR = "scalar",
+    SCALE = "scale",
+    SIGMA = "sigma",
+    SIZE = "size",
+    SLOPE = "slope",
+    START = "start",
+    STD = "std",
+    STEP = "step",
+    STRIDE = "stride",
+    THRESHOLD = "threshold",
+    TOP = "top",
+    TRANSPOSE_A = "transpose_a",
+    TRANSPOSE_B = "transpose_b",
+    TRANSPOSE_WEIGHT = "transpose_weight",
+    VALUE = "value",
+}
