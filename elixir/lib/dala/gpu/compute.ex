@@ -727,7 +727,7 @@ defmodule Dala.Gpu.Compute do
   What the device did so far: commands by how they ended, kernels launched and built, bytes moved, lanes, power and heat. Times
   are microseconds.
 
-      iex> Dala.Gpu.Compute.stats().host_fallbacks
+      iex> Dala.Gpu.Compute.stats().memory_pressures
       0
   """
   @doc type: :device
