@@ -131,6 +131,30 @@ defmodule PictureTest do
       assert binary_part(Compute.read(turned), 0, 3) == bottom_left
     end
 
+    test "reads WebP, TIFF, BMP, PNM and NumPy files" do
+      files = Path.expand("../../crates/dala-image/tests/data", __DIR__)
+      pixels = for y <- 0..2, x <- 0..3, into: <<>>, do: <<10 + 40 * x, 5 + 50 * y, 200 - 6 * x * y>>
+
+      for name <- ["rgb.png", "rgb.tiff", "rgb.bmp", "rgb.ppm"] do
+        assert {:ok, %{shape: {3, 4, 3}} = buffer} = Media.decode(File.read!(Path.join(files, name)))
+        assert Compute.read(buffer) == pixels
+      end
+
+      # Turned, as its camera says.
+      assert {:ok, %{shape: {4, 3, 3}}} = Media.decode(File.read!(Path.join(files, "rgb.webp")))
+      # 16 bits and floats become levels.
+      assert {:ok, %{shape: {3, 4, 1}} = buffer} = Media.decode(File.read!(Path.join(files, "gray16.tiff")))
+      assert Compute.read(buffer) == <<0, 0, 0, 1, 1, 1, 1, 2, 18, 128, 254, 255>>
+      assert {:ok, %{shape: {2, 3, 1}} = buffer} = Media.decode(File.read!(Path.join(files, "floats.npy")))
+      assert Compute.read(buffer) == <<0, 64, 128, 191, 255, 255>>
+
+      for name <- ["rgb.webp", "rgb.tiff", "rgb.bmp", "rgb.ppm", "floats.npy"] do
+        file = File.read!(Path.join(files, name))
+        refused(:truncated, binary_part(file, 0, div(byte_size(file), 2)))
+        refused(:too_large, file, max_pixels: 5)
+      end
+    end
+
     test "says what is wrong with other files" do
       {png, jpeg} = {file("tripod_camera.png"), file("espresso_coffee.jpg")}
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use dala_compute::{DType, Shape};
+use dala_image::{Format, RawLayout};
 
 use crate::source::INPUT;
 
@@ -85,7 +86,7 @@ pub(crate) struct SelfTestArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Photos are PNG or JPEG. Their middle becomes as large as the model wants it, with ImageNet's mean and deviation.
+Photos are files of any format that `dala filter` reads, or `-`. Their middle becomes as large as the model wants it, with ImageNet's mean and deviation.
 
 Examples:
   dala classify photo.jpg
@@ -252,20 +253,26 @@ pub(crate) struct EvalArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Pictures are PNG or JPEG; JPEG leaves transparency out. Of several pictures each is written to the folder OUTPUT under its
-own name; what is there already is replaced. Exits with 1 if some failed.
+Pictures are JPEG, PNG, WebP, TIFF, BMP, PNM (.pgm, .ppm, .pam), .npy or .raw. What a file is, its content says; what is
+written, its name. JPEG leaves transparency out; colour profiles stay where the format has a place, and a warning says
+where not. `-` is standard input or output: it is written as --format says, else as the input is.
+
+Of several pictures each is written to the folder OUTPUT under its own name; what is there already is replaced. Exits
+with 1 if some failed.
 
 Examples:
   dala filter 'blur(radius=3) | sharpen(amount=0.5) | grayscale' photo.jpg out.png
   dala filter 'blur(radius=3)' photos/ 'more/*.png' blurred/ --format jpg
-  dala filter 'sobel(direction=x, border=reflect)' photo.jpg edges.png --device cpu --explain")]
+  dala filter 'sobel(direction=x, border=reflect)' photo.jpg edges.png --device cpu --explain
+  curl -s https://example.org/photo.jpg | dala filter 'blur(radius=3)' - - --format webp > blurred.webp
+  dala filter grayscale frame.raw gray.npy --raw 1080x1920x3")]
 pub(crate) struct FilterArgs {
     /// Kernels with their params, from the picture to the result: 'blur(radius=3) | grayscale'
     pub(crate) chain: String,
-    /// The picture, or several: files, folders, patterns such as '*.jpg'
+    /// The picture, or several: files, folders, patterns such as '*.jpg'; `-` is standard input
     #[arg(value_name = "INPUT", required = true)]
     pub(crate) inputs: Vec<PathBuf>,
-    /// Where the result is written: a file, or a folder if there are several
+    /// Where the result is written: a file, or a folder if there are several; `-` is standard output
     #[arg(required = true)]
     pub(crate) output: PathBuf,
     #[command(flatten)]
@@ -280,9 +287,9 @@ pub(crate) struct FilterArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Pictures are PNG or JPEG; JPEG leaves transparency out. A result is u8, or f32 from 0 to 1. Of several pictures each is
-written to the folder that --output names, under its own name; what is there already is replaced. Exits with 1 if some
-failed.
+Pictures are those of `dala filter`, and `-` is standard input or output. A result is u8, or f32 from 0 to 1; .npy and .raw
+hold floats as they are, the others levels from 0 to 255. Of several pictures each is written to the folder that --output
+names, under its own name; what is there already is replaced. Exits with 1 if some failed.
 
 Examples:
   dala run edges.toml --input photo.jpg --output edges.png
@@ -321,12 +328,15 @@ pub(crate) struct RunArgs {
     pub(crate) device: String,
 }
 
-/// How several pictures are done.
+/// How pictures are read and written.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct BatchArgs {
-    /// The format of the results of several pictures [default: as each picture]
+    /// The format of the results of several pictures, and of standard output [default: as each picture]
     #[arg(long, value_enum)]
     pub(crate) format: Option<PictureFormat>,
+    /// How the elements of .raw files lie, and of `-` if it is one: 1080x1920x3 is u8, 1080x1920x3:f32 floats
+    #[arg(long, value_name = "HxWxC[:TYPE]")]
+    pub(crate) raw: Option<RawLayout>,
     /// Whether a bar shows on stderr how far it is; auto: if that is a terminal
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
     pub(crate) progress: Progress,
@@ -337,14 +347,30 @@ pub(crate) struct BatchArgs {
 pub(crate) enum PictureFormat {
     Png,
     Jpg,
+    Webp,
+    Tiff,
+    Bmp,
+    Pnm,
+    Npy,
+    Raw,
 }
 
 impl PictureFormat {
-    pub(crate) fn extension(self) -> &'static str {
+    pub(crate) fn format(self) -> Format {
         match self {
-            PictureFormat::Png => "png",
-            PictureFormat::Jpg => "jpg",
+            PictureFormat::Png => Format::Png,
+            PictureFormat::Jpg => Format::Jpeg,
+            PictureFormat::Webp => Format::WebP,
+            PictureFormat::Tiff => Format::Tiff,
+            PictureFormat::Bmp => Format::Bmp,
+            PictureFormat::Pnm => Format::Pnm,
+            PictureFormat::Npy => Format::Npy,
+            PictureFormat::Raw => Format::Raw,
         }
+    }
+
+    pub(crate) fn extension(self) -> &'static str {
+        self.format().extensions().first().copied().unwrap_or_default()
     }
 }
 
@@ -368,6 +394,9 @@ pub(crate) struct SourceArgs {
     /// The picture that the pipeline calls `input`, or another by its name
     #[arg(long = "input", value_name = "[NAME=]FILE", value_parser = Given::parse)]
     pub(crate) inputs: Vec<Given>,
+    /// How the elements of .raw files lie, and of `-` if it is one: 1080x1920x3 is u8, 1080x1920x3:f32 floats
+    #[arg(long, value_name = "HxWxC[:TYPE]")]
+    pub(crate) raw: Option<RawLayout>,
     /// The size of a picture that is made up as `input` [default: 480x640x3]
     #[arg(long, value_name = "HxWxC", value_parser = size)]
     pub(crate) size: Option<Shape>,

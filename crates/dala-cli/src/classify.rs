@@ -56,7 +56,7 @@ enum Score {
 
 pub(crate) fn run(args: &ClassifyArgs, out: &mut dyn Write) -> Result<Outcome> {
     // A photo that is not there is found before the others are computed.
-    for photo in &args.photos {
+    for photo in args.photos.iter().filter(|photo| !picture::is_standard(photo)) {
         File::open(photo).with_context(|| format!("cannot read {}", photo.display()))?;
     }
     let file = match &args.model {
@@ -75,7 +75,8 @@ pub(crate) fn run(args: &ClassifyArgs, out: &mut dyn Write) -> Result<Outcome> {
     let mut ready: Option<Ready> = None;
     let mut photos = Vec::new();
     for photo in &args.photos {
-        let picture = picture::read(photo)?;
+        let picture = picture::read(photo, None)?;
+        let picture = Picture::of_levels(picture.shape.clone(), picture.into_levels());
         // Photos of one size share their plan.
         let plan = match ready.take() {
             Some(own) if own.photo.shape() == &picture.shape => own,
@@ -209,7 +210,7 @@ struct Ready {
 impl Ready {
     /// The scores of a photo, and how many milliseconds the device took.
     fn run(&self, picture: &Picture) -> Result<(Vec<f32>, f64)> {
-        self.photo.write(&picture.pixels)?;
+        picture.write_to(&self.photo)?;
         let start = Instant::now();
         self.plan.run()?;
         let milliseconds = start.elapsed().as_secs_f64() * 1e3;

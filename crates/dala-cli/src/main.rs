@@ -12,7 +12,6 @@ mod eval;
 mod filter;
 mod graph;
 mod info;
-mod jpeg;
 mod kernels;
 mod model;
 mod numbers;

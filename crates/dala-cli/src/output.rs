@@ -32,7 +32,17 @@ pub(crate) fn exit_code(result: anyhow::Result<Outcome>) -> ExitCode {
 
 fn report(message: &str) {
     // Nobody is left to tell if stderr is closed too.
-    let _ = writeln!(io::stderr().lock(), "error: {message}");
+    let _ = tell(&format!("error: {message}"));
+}
+
+/// Something that should be known, but changes nothing.
+pub(crate) fn warn(message: &str) {
+    let _ = tell(&format!("warning: {message}"));
+}
+
+/// Says a line where it cannot get between results.
+pub(crate) fn tell(text: &str) -> io::Result<()> {
+    writeln!(io::stderr().lock(), "{text}")
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -1,64 +1,123 @@
-//! Pictures: from files, to files, and made up.
+//! Pictures: from files and pipes, to files and pipes, and made up.
 
-use std::fs;
-use std::io::Cursor;
+use std::fs::{self, File};
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow, bail};
-use dala_compute::{Buffer, DType, Shape, TensorType};
-use image::{DynamicImage, GrayImage, ImageDecoder, ImageFormat, ImageReader, RgbImage, RgbaImage};
+use anyhow::{Context, Result, bail};
+use dala_compute::{Buffer, DType, Device, Shape, TensorType};
+use dala_image::{Dropped, Format, Limits, Profile, RawLayout, Samples};
 
-use crate::jpeg;
+/// Standard input or output instead of a file.
+const STANDARD: &str = "-";
 
-/// Of 100: what a photo loses cannot be seen.
-const JPEG_QUALITY: u8 = 90;
+/// What a picture has for each of its shape's elements.
+pub(crate) enum Elements {
+    U8(Vec<u8>),
+    /// From 0 to 1 where they are to be seen.
+    F32(Vec<f32>),
+}
 
-/// What files of pictures end in.
-pub(crate) const EXTENSIONS: [&str; 3] = ["png", "jpg", "jpeg"];
-
-/// Elements of a picture on the host.
+/// A picture on the host.
 pub(crate) struct Picture {
     pub(crate) shape: Shape,
-    pub(crate) pixels: Vec<u8>,
+    pub(crate) elements: Elements,
+    /// What its colours mean.
+    pub(crate) profile: Option<Profile>,
+    /// What its file is.
+    pub(crate) format: Option<Format>,
 }
 
-/// Reads a PNG or JPEG file as u8 of shape `{height, width, channels}`.
-pub(crate) fn read(path: &Path) -> Result<Picture> {
-    let name = path.display();
-    let bytes = fs::read(path).with_context(|| format!("cannot read {name}"))?;
-    let image = decode(&bytes).with_context(|| format!("cannot read {name}"))?;
-    let (width, height) = (image.width() as usize, image.height() as usize);
-    // Kernels know 1, 3 and 4 channels of 8 bits.
-    let color = image.color();
-    let (channels, pixels) = match (color.has_color(), color.has_alpha()) {
-        (_, true) => (4, image.into_rgba8().into_raw()),
-        (true, false) => (3, image.into_rgb8().into_raw()),
-        (false, false) => (1, image.into_luma8().into_raw()),
-    };
-    Ok(Picture { shape: Shape::from([height, width, channels]), pixels })
+impl Picture {
+    /// Levels that are from no file.
+    pub(crate) fn of_levels(shape: Shape, levels: Vec<u8>) -> Picture {
+        Picture { shape, elements: Elements::U8(levels), profile: None, format: None }
+    }
+
+    pub(crate) fn ty(&self) -> TensorType {
+        let dtype = match self.elements {
+            Elements::U8(_) => DType::U8,
+            Elements::F32(_) => DType::F32,
+        };
+        TensorType::new(dtype, self.shape.clone())
+    }
+
+    pub(crate) fn upload(&self, device: &Device) -> Result<Buffer> {
+        Ok(match &self.elements {
+            Elements::U8(levels) => Buffer::from_slice(device, levels, self.shape.clone())?,
+            Elements::F32(floats) => Buffer::from_slice(device, floats, self.shape.clone())?,
+        })
+    }
+
+    /// Replaces what is in a buffer of its type.
+    pub(crate) fn write_to(&self, buffer: &Buffer) -> Result<()> {
+        match &self.elements {
+            Elements::U8(levels) => buffer.write(levels)?,
+            Elements::F32(floats) => buffer.write(floats)?,
+        }
+        Ok(())
+    }
+
+    /// As levels of 8 bits.
+    pub(crate) fn into_levels(self) -> Vec<u8> {
+        match self.elements {
+            Elements::U8(levels) => levels,
+            Elements::F32(floats) => dala_image::levels(&floats),
+        }
+    }
 }
 
-fn decode(bytes: &[u8]) -> Result<DynamicImage> {
-    let format = match image::guess_format(bytes) {
-        Ok(format @ (ImageFormat::Png | ImageFormat::Jpeg)) => format,
-        _ => bail!("it is no PNG or JPEG picture: convert it to one first"),
+/// Whether a path is standard input or output.
+pub(crate) fn is_standard(path: &Path) -> bool {
+    path.as_os_str() == STANDARD
+}
+
+/// Reads a picture whose content says what it is, unless it is called .raw or is a pipe with a layout.
+pub(crate) fn read(path: &Path, raw: Option<RawLayout>) -> Result<Picture> {
+    let name = if is_standard(path) { "standard input".to_owned() } else { path.display().to_string() };
+    read_bytes(path, raw).with_context(|| format!("cannot read {name}"))
+}
+
+fn read_bytes(path: &Path, raw: Option<RawLayout>) -> Result<Picture> {
+    let limits = Limits::default();
+    let bytes = match is_standard(path) {
+        true => dala_image::read_bytes(io::stdin().lock(), &limits)?,
+        false => dala_image::read_bytes(File::open(path)?, &limits)?,
     };
-    let mut decoder = ImageReader::with_format(Cursor::new(bytes), format).into_decoder()?;
-    // Cameras store the picture as the sensor lies, and say how it is to be turned.
-    let orientation = decoder.orientation()?;
-    let mut image = DynamicImage::from_decoder(decoder)?;
-    image.apply_orientation(orientation);
-    Ok(image)
+    if bytes.is_empty() {
+        bail!("it is empty");
+    }
+    let is_raw = is_standard(path) || Format::of_path(path) == Some(Format::Raw);
+    let (format, picture) = match raw {
+        Some(layout) if is_raw => (Some(Format::Raw), layout.decode(&bytes, &limits)?),
+        None if Format::of_path(path) == Some(Format::Raw) => {
+            bail!("a raw file does not say how large it is: say it by --raw HxWxC, or HxWxC:f32")
+        }
+        _ => (Format::of_bytes(&bytes), dala_image::decode(&bytes, &limits)?),
+    };
+    let shape = Shape::from([picture.height, picture.width, picture.channels]);
+    let elements = match picture.samples {
+        Samples::F32(floats) => Elements::F32(floats),
+        // Kernels know pictures of u8 and f32.
+        other => Elements::U8(other.into_levels()),
+    };
+    Ok(Picture { shape, elements, profile: picture.profile, format })
 }
 
 /// The format that a file's extension says.
-pub(crate) fn format_of(path: &Path) -> Result<ImageFormat> {
-    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-    match extension.to_ascii_lowercase().as_str() {
-        "png" => Ok(ImageFormat::Png),
-        "jpg" | "jpeg" => Ok(ImageFormat::Jpeg),
-        _ => bail!("cannot write {}: name it .png, .jpg or .jpeg", path.display()),
+pub(crate) fn format_of(path: &Path) -> Result<Format> {
+    match Format::of_path(path) {
+        Some(format) => Ok(format),
+        None => bail!("cannot write {}: name it {}", path.display(), extensions(|_| true)),
     }
+}
+
+/// `.jpg, .png or .bmp`: the usual extension of each format that is meant.
+pub(crate) fn extensions(meant: impl Fn(Format) -> bool) -> String {
+    let all = Format::ALL.into_iter().filter(|format| meant(*format)).filter_map(|format| format.extensions().first());
+    let mut all: Vec<String> = all.map(|extension| format!(".{extension}")).collect();
+    let last = all.pop().unwrap_or_default();
+    if all.is_empty() { last } else { format!("{} or {last}", all.join(", ")) }
 }
 
 /// Whether a buffer can be written as a picture.
@@ -75,43 +134,50 @@ pub(crate) fn check(path: &Path, name: &str, buffer: &Buffer) -> Result<()> {
     )
 }
 
-/// The picture that is in a buffer. Floats from 0 to 1 become 0 to 255.
-pub(crate) fn download(buffer: &Buffer) -> Result<Picture> {
-    let pixels = match buffer.dtype() {
-        DType::F32 => buffer.read::<f32>()?.into_iter().map(level).collect(),
-        _ => buffer.read::<u8>()?,
-    };
-    Ok(Picture { shape: buffer.shape().clone(), pixels })
-}
-
-/// Writes a picture in the format that the file's extension says.
-pub(crate) fn write(path: &Path, picture: Picture) -> Result<()> {
-    let format = format_of(path)?;
-    let bytes = encode(format, &picture.shape, picture.pixels).and_then(|bytes| Ok(fs::write(path, bytes)?));
-    bytes.with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// 0 to 1 as a level of a pixel; NaN is 0.
-fn level(value: f32) -> u8 {
-    (value.clamp(0.0, 1.0) * 255.0).round_ties_even() as u8
-}
-
-fn encode(format: ImageFormat, shape: &Shape, pixels: Vec<u8>) -> Result<Vec<u8>> {
-    let wrong = || anyhow!("a picture of shape {shape} is too large for a file");
-    let size = shape.image().ok_or_else(wrong)?;
-    if format == ImageFormat::Jpeg {
-        return jpeg::encode(&pixels, size.width, size.height, size.channels, JPEG_QUALITY);
+/// Refuses to send a picture to a terminal.
+pub(crate) fn check_standard_output() -> Result<()> {
+    if io::stdout().is_terminal() {
+        bail!("cannot write a picture to a terminal: name a file, or pipe it into another command");
     }
-    let (width, height) = (u32::try_from(size.width)?, u32::try_from(size.height)?);
-    let image = match size.channels {
-        1 => GrayImage::from_raw(width, height, pixels).map(DynamicImage::from),
-        3 => RgbImage::from_raw(width, height, pixels).map(DynamicImage::from),
-        _ => RgbaImage::from_raw(width, height, pixels).map(DynamicImage::from),
+    Ok(())
+}
+
+/// The picture that is in a buffer, with the profile of what it was made of.
+pub(crate) fn download(buffer: &Buffer, profile: Option<Profile>) -> Result<Picture> {
+    let elements = match buffer.dtype() {
+        DType::F32 => Elements::F32(buffer.read()?),
+        _ => Elements::U8(buffer.read()?),
     };
-    let image = image.ok_or_else(wrong)?;
-    let mut bytes = Vec::new();
-    image.write_to(&mut Cursor::new(&mut bytes), format)?;
-    Ok(bytes)
+    Ok(Picture { shape: buffer.shape().clone(), elements, profile, format: None })
+}
+
+/// Writes a picture to a file in the format that its extension says, and says whether its profile got lost.
+pub(crate) fn write(path: &Path, picture: Picture) -> Result<Option<Dropped>> {
+    let format = format_of(path)?;
+    let written = encode(picture, format).and_then(|(bytes, dropped)| {
+        fs::write(path, bytes)?;
+        Ok(dropped)
+    });
+    written.with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The same into a pipe.
+pub(crate) fn write_standard(out: &mut dyn Write, picture: Picture, format: Format) -> Result<Option<Dropped>> {
+    let (bytes, dropped) = encode(picture, format).context("cannot write standard output")?;
+    out.write_all(&bytes).context("cannot write standard output")?;
+    Ok(dropped)
+}
+
+fn encode(picture: Picture, format: Format) -> Result<(Vec<u8>, Option<Dropped>)> {
+    let Picture { shape, elements, profile, .. } = picture;
+    let Some(size) = shape.image() else { bail!("{shape} is no picture's shape") };
+    let samples = match elements {
+        Elements::U8(levels) => Samples::U8(levels),
+        Elements::F32(floats) => Samples::F32(floats),
+    };
+    let picture = dala_image::Picture::new(size.height, size.width, size.channels, samples)?;
+    let encoded = dala_image::Picture { profile, ..picture }.encode(format)?;
+    Ok((encoded.bytes, encoded.dropped))
 }
 
 /// A picture for those who have none: gradients with noise, the same each time.
@@ -120,7 +186,7 @@ pub(crate) fn generate(shape: &Shape) -> Picture {
         Some(image) => (image.height, image.width, image.channels),
         None => (1, 1, shape.len()),
     };
-    let mut pixels = Vec::with_capacity(shape.len());
+    let mut levels = Vec::with_capacity(shape.len());
     for index in 0..shape.len() {
         let (y, x, channel) = (index / channels / width, index / channels % width, index % channels);
         let slope = match channel {
@@ -129,9 +195,9 @@ pub(crate) fn generate(shape: &Shape) -> Picture {
             2 => 223 - x * 223 / width,
             _ => (x + y) * 223 / (width + height),
         };
-        pixels.push((slope + noise(index)) as u8);
+        levels.push((slope + noise(index)) as u8);
     }
-    Picture { shape: shape.clone(), pixels }
+    Picture::of_levels(shape.clone(), levels)
 }
 
 /// From 0 to 31, without a pattern.
@@ -147,57 +213,23 @@ mod tests {
 
     #[test]
     fn extensions_say_the_format() {
-        for (name, format) in [("a.png", "Png"), ("a.PNG", "Png"), ("a.b.jpg", "Jpeg"), ("a.jpeg", "Jpeg")] {
-            assert_eq!(format!("{:?}", format_of(Path::new(name)).unwrap()), format);
-        }
+        assert_eq!(format_of(Path::new("a.b.jpeg")).unwrap(), Format::Jpeg);
         for name in ["a.gif", "a", "png", ".png", "a.svg"] {
             let message = format_of(Path::new(name)).unwrap_err().to_string();
-            assert_eq!(message, format!("cannot write {name}: name it .png, .jpg or .jpeg"));
+            let all = ".jpg, .png, .webp, .tiff, .bmp, .pnm, .npy or .raw";
+            assert_eq!(message, format!("cannot write {name}: name it {all}"));
         }
-    }
-
-    #[test]
-    fn floats_become_the_nearest_level() {
-        let levels = [-1.0, 0.0, 0.0019, 0.002, 0.5, 1.0, 7.0, f32::NAN, f32::INFINITY].map(level);
-        assert_eq!(levels, [0, 0, 0, 1, 128, 255, 255, 0, 255]);
-    }
-
-    #[test]
-    fn what_is_encoded_decodes_to_the_same() {
-        for channels in [1, 3, 4] {
-            let shape = Shape::from([5, 7, channels]);
-            let pixels = generate(&shape).pixels;
-            let png = encode(ImageFormat::Png, &shape, pixels.clone()).unwrap();
-            assert_eq!(decode(&png).unwrap().into_bytes(), pixels);
-            let jpeg = decode(&encode(ImageFormat::Jpeg, &shape, pixels).unwrap()).unwrap();
-            assert_eq!((jpeg.height(), jpeg.width()), (5, 7));
-        }
-    }
-
-    #[test]
-    fn photos_are_turned_as_their_camera_says() {
-        use image::ImageEncoder;
-        use image::codecs::jpeg::JpegEncoder;
-        let shape = Shape::from([5, 7, 3]);
-        let mut bytes = Vec::new();
-        let mut encoder = JpegEncoder::new(&mut bytes);
-        // A table of one entry: the orientation is 6, a quarter turn.
-        let exif = b"II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0";
-        encoder.set_exif_metadata(exif.to_vec()).unwrap();
-        encoder.encode(&generate(&shape).pixels, 7, 5, image::ExtendedColorType::Rgb8).unwrap();
-        let turned = decode(&bytes).unwrap();
-        assert_eq!((turned.height(), turned.width()), (7, 5));
+        assert_eq!(extensions(|format| format == Format::Bmp), ".bmp");
     }
 
     #[test]
     fn made_up_pictures_are_neither_flat_nor_new_each_time() {
         let shape = Shape::from([48, 64, 4]);
-        let picture = generate(&shape);
-        assert_eq!(picture.pixels, generate(&shape).pixels);
-        let mut levels = picture.pixels.clone();
+        let mut levels = generate(&shape).into_levels();
+        assert_eq!(levels, generate(&shape).into_levels());
         levels.sort_unstable();
         levels.dedup();
         assert!(levels.len() > 200, "{} levels", levels.len());
-        assert_eq!(generate(&Shape::from([1, 1])).pixels.len(), 1);
+        assert_eq!(generate(&Shape::from([1, 1])).into_levels().len(), 1);
     }
 }

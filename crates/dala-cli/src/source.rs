@@ -5,7 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, Error, Result, anyhow, bail};
 use dala_compute::{Buffer, Device, Plan, Shape, SpecError, TensorType};
-use dala_spec::{DType, PipelineText};
+use dala_image::RawLayout;
+use dala_spec::PipelineText;
 
 use crate::args::{Given, SourceArgs};
 use crate::picture::{self, Picture};
@@ -56,7 +57,7 @@ impl Source {
             (None, Some(chain)) => Source::chain(chain)?,
             (None, None) => bail!("there is no pipeline: give a file, or a chain by --filter"),
         };
-        let mut source = source.with_pictures(&args.inputs)?;
+        let mut source = source.with_pictures(&args.inputs, args.raw)?;
         let has_input = source.pictures.iter().any(|(name, _)| name == INPUT);
         match &args.size {
             Some(_) if has_input => bail!("`{INPUT}` has the size of its file: leave out --size or --input"),
@@ -66,13 +67,16 @@ impl Source {
         source.complete()
     }
 
-    /// The same with pictures from files.
-    pub(crate) fn with_pictures(mut self, given: &[Given]) -> Result<Source> {
+    /// The same with pictures from files. `raw` says how those lie that do not say it.
+    pub(crate) fn with_pictures(mut self, given: &[Given], raw: Option<RawLayout>) -> Result<Source> {
+        if given.iter().filter(|given| picture::is_standard(&given.file)).count() > 1 {
+            bail!("standard input is one picture: `-` can be given once");
+        }
         for Given { name, file } in given {
             if self.pictures.iter().any(|(own, _)| own == name) {
                 bail!("`{name}` is given twice");
             }
-            let picture = picture::read(file)?;
+            let picture = picture::read(file, raw)?;
             self.check_declared(name, file, &picture)?;
             self.pictures.push((name.clone(), picture));
         }
@@ -83,7 +87,7 @@ impl Source {
     pub(crate) fn check_declared(&self, name: &str, file: &Path, picture: &Picture) -> Result<()> {
         let cells = self.text.spec(&[]).cells;
         let Some(cell) = cells.into_iter().find(|cell| cell.name == name) else { return Ok(()) };
-        let actual = TensorType::new(DType::U8, picture.shape.clone());
+        let actual = picture.ty();
         let dtype = cell.dtype.unwrap_or(actual.dtype);
         let declared = TensorType { dtype, shape: cell.shape.unwrap_or_else(|| actual.shape.clone()) };
         if declared != actual {
@@ -122,6 +126,11 @@ impl Source {
         self.text.outputs()
     }
 
+    /// The picture that the pipeline calls `input`, if it was given.
+    pub(crate) fn input(&self) -> Option<&Picture> {
+        self.pictures.iter().find(|(name, _)| name == INPUT).map(|(_, picture)| picture)
+    }
+
     /// Whether the pipeline reads a picture that it calls `input`.
     pub(crate) fn reads_input(&self) -> bool {
         self.text.inputs().contains(&INPUT)
@@ -129,10 +138,7 @@ impl Source {
 
     /// The pictures on a device.
     pub(crate) fn upload(&self, device: &Device) -> Result<Vec<(String, Buffer)>> {
-        let upload = |(name, picture): &(String, Picture)| {
-            let buffer = Buffer::from_slice(device, &picture.pixels, picture.shape.clone())?;
-            Ok((name.clone(), buffer))
-        };
+        let upload = |(name, picture): &(String, Picture)| Ok((name.clone(), picture.upload(device)?));
         self.pictures.iter().map(upload).collect()
     }
 

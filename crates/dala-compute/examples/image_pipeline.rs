@@ -21,10 +21,10 @@ const PHOTO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../dala-model/tests/da
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut words = std::env::args().skip(1);
     let device = Device::open(&words.next().unwrap_or("auto".to_owned()))?;
-    let picture = image::open(words.next().unwrap_or(PHOTO.to_owned()))?.to_rgba8();
+    let picture = dala_image::Picture::open(words.next().unwrap_or(PHOTO.to_owned()))?;
 
-    let (width, height) = (picture.width() as usize, picture.height() as usize);
-    let photo = Buffer::from_slice(&device, picture.as_raw(), [height, width, 4])?;
+    let (width, height) = (picture.width, picture.height);
+    let photo = Buffer::from_slice(&device, &picture.into_rgba(), [height, width, 4])?;
     let drawing = Buffer::zeros(&device, DType::U8, [height, width])?;
 
     let plan = sketch(&device, &photo, &drawing)?;
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dark = pixels.iter().filter(|value| **value < 128).count();
     println!("{:.1} % of the drawing is dark", 100.0 * dark as f64 / pixels.len() as f64);
     if let Some(file) = words.next() {
-        image::save_buffer(file, &pixels, width as u32, height as u32, image::ColorType::L8)?;
+        dala_image::Picture::new(height, width, 1, dala_image::Samples::U8(pixels))?.save(file)?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use std::error::Error;
 use std::path::PathBuf;
 
 use dala_compute::{Buffer, DType, Device, Params, Pipeline, Plan, Stage, Transient};
+use dala_image::Picture;
 use dala_model::{LoadModel, imagenet_classes};
 
 const PHOTO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/cat_chelsea.jpg");
@@ -24,12 +25,12 @@ fn classifier(device: &Device, photo: &Buffer, probabilities: &Buffer) -> Result
 fn main() -> Result<(), Box<dyn Error>> {
     let mut words = std::env::args().skip(1);
     let device = Device::open(&words.next().unwrap_or("auto".to_owned()))?;
-    let picture = image::open(words.next().unwrap_or(PHOTO.to_owned()))?.to_rgba8();
+    let picture = Picture::open(words.next().unwrap_or(PHOTO.to_owned()))?;
     let model = device.load_model("mobilenet_v2", words.next().map_or_else(fetched, PathBuf::from))?;
     println!("{} parameters", model.parameters());
 
-    let shape = [picture.height() as usize, picture.width() as usize, 4];
-    let photo = Buffer::from_slice(&device, picture.as_raw(), shape)?;
+    let shape = [picture.height, picture.width, 4];
+    let photo = Buffer::from_slice(&device, &picture.into_rgba(), shape)?;
     let probabilities = Buffer::zeros(&device, DType::F32, [1, 1000])?;
     let plan = classifier(&device, &photo, &probabilities)?;
     plan.run()?; // for each photo of this size, after `photo.write`

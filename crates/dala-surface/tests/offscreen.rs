@@ -186,8 +186,8 @@ fn snapshots_are_png() {
     surface.set_pixels(&pixels).unwrap();
     surface.present().unwrap();
     let mut picture = surface.snapshot().unwrap();
-    let read = image::load_from_memory(&picture.to_png().unwrap()).unwrap().to_rgba8();
-    assert_eq!((read.width(), read.height(), read.into_raw()), (5, 3, pixels));
+    let read = dala_image::decode(&picture.to_png().unwrap(), &dala_image::Limits::default()).unwrap();
+    assert_eq!((read.width, read.height, read.samples.into_levels()), (5, 3, pixels));
     picture.rgba.pop();
     assert!(matches!(picture.to_png(), Err(SurfaceError::PixelBytes { .. })));
 }

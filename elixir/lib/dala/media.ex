@@ -14,12 +14,13 @@ defmodule Dala.Media do
   @most_pixels 50_000_000
 
   @doc """
-  The pixels of a PNG or JPEG file as a `:u8` buffer of shape `{height, width, channels}`: 1 channel (gray), 3 (RGB) or 4
-  (RGBA). Photos are turned as their camera says. 16 bits become 8.
+  The pixels of a JPEG, PNG, WebP, TIFF, BMP, PNM or NumPy (`.npy`) file as a `:u8` buffer of shape `{height, width, channels}`:
+  1 channel (gray), 3 (RGB) or 4 (RGBA). Photos are turned as their camera says. 16 bits, and floats from 0 to 1, become the
+  nearest levels of 8 bits. Colour profiles are left out; of an animation the first picture is read.
 
     * `:max_pixels` - larger pictures are refused before they are decoded: 50 million
 
-  Errors are `:unknown_format` (neither PNG nor JPEG), `:truncated`, `:malformed`, `:unsupported_picture`, `:too_large`, and
+  Errors are `:unknown_format` (none of these), `:truncated`, `:malformed`, `:unsupported_picture`, `:too_large`, and
   those of a buffer that cannot be made. It is done in native code, on a dirty scheduler.
 
       iex> png = Dala.Gpu.Compute.Picture.to_png(Dala.Gpu.Compute.buffer([0, 128, 255], {1, 3}, :u8))
@@ -28,7 +29,7 @@ defmodule Dala.Media do
       {{1, 3, 1}, <<0, 128, 255>>}
       iex> {:error, error} = Dala.Media.decode("no picture")
       iex> {error.code, error.message}
-      {:unknown_format, "this is no PNG or JPEG picture"}
+      {:unknown_format, "it is no JPEG, PNG, WebP, TIFF, BMP, PNM or NPY picture: convert it to one first"}
   """
   @spec decode(binary(), keyword()) :: {:ok, Buffer.t()} | {:error, Error.t()}
   def decode(file, options \\ []) do

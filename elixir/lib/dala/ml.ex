@@ -13,7 +13,7 @@ defmodule Dala.ML do
   in commands and pipelines. `predict/3` is the way from a picture to words.
 
   `scripts/get-models` in the repository fetches MobileNetV2. Pictures are buffers of pixels: `Dala.Media.decode/2`
-  reads PNG and JPEG files; camera frames that are not RGB are for other packages to decode.
+  reads JPEG, PNG, WebP and other files; camera frames that are not RGB are for other packages to decode.
   """
 
   alias Dala.Gpu.Compute

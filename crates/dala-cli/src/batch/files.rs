@@ -5,9 +5,10 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use dala_image::Format;
 
 use crate::args::PictureFormat;
-use crate::picture::{self, EXTENSIONS};
+use crate::picture;
 
 /// One picture, and where its results go: a file for each buffer that is written.
 #[derive(Debug, PartialEq)]
@@ -36,16 +37,18 @@ pub(crate) fn expand(arguments: &[&Path]) -> Result<Vec<PathBuf>> {
         if path.is_dir() {
             let inside = in_folder(path).with_context(|| format!("cannot read {name}"))?;
             if inside.is_empty() {
-                bail!("there is no {} file in {name}; folders in it are looked into by '{name}/**/*.jpg'", list());
+                let all = picture::extensions(is_picture);
+                bail!("there is no {all} file in {name}; folders in it are looked into by '{name}/**/*.jpg'");
             }
             found.extend(inside);
         } else if let Some(pattern) = pattern(path) {
             let matches = glob::glob(pattern).with_context(|| format!("cannot read the pattern {name}"))?;
             let matches: Vec<PathBuf> = matches.collect::<Result<_, _>>()?;
             let before = found.len();
-            found.extend(matches.into_iter().filter(|path| is_picture(path)));
+            // Arrays too: whoever names them wants them.
+            found.extend(matches.into_iter().filter(|path| is_of(path, |_| true)));
             if found.len() == before {
-                bail!("no {} file is called {name}", list());
+                bail!("no {} file is called {name}", picture::extensions(|_| true));
             }
         } else {
             found.push(path.to_path_buf());
@@ -56,23 +59,23 @@ pub(crate) fn expand(arguments: &[&Path]) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-fn list() -> String {
-    let [first, second, third] = EXTENSIONS;
-    format!(".{first}, .{second} or .{third}")
-}
-
 fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut inside: Vec<PathBuf> =
         fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<Result<_, std::io::Error>>()?;
-    inside.retain(|path| is_picture(path));
+    inside.retain(|path| is_of(path, is_picture));
     inside.sort();
     Ok(inside)
 }
 
+/// Whether files of this format are pictures wherever they are: an array may be anything.
+fn is_picture(format: Format) -> bool {
+    !format.is_array()
+}
+
 /// By its name. Names with a dot in front are not for people.
-fn is_picture(path: &Path) -> bool {
+fn is_of(path: &Path, meant: impl Fn(Format) -> bool) -> bool {
     let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-    !hidden && picture::format_of(path).is_ok() && path.is_file()
+    !hidden && Format::of_path(path).is_some_and(meant) && path.is_file()
 }
 
 /// What is to be done, with a name for every result. Refuses what would overwrite a result or a picture.
@@ -110,9 +113,10 @@ fn result_name(input: &Path, format: Option<PictureFormat>) -> Result<PathBuf> {
     let name = input.file_name().with_context(|| format!("{} is no file", input.display()))?;
     match format {
         Some(format) => Ok(Path::new(name).with_extension(format.extension())),
-        None if picture::format_of(input).is_ok() => Ok(name.into()),
+        None if Format::of_path(input).is_some() => Ok(name.into()),
         None => {
-            bail!("{} is not called {}: say what to write by --format png or --format jpg", input.display(), list())
+            let all = picture::extensions(|_| true);
+            bail!("{} is not called {all}: say what to write by --format png or --format jpg", input.display())
         }
     }
 }
@@ -151,8 +155,9 @@ mod tests {
         assert_eq!(named(&inputs, None).unwrap(), ["out/a.b.PNG", "out/c.jpeg"]);
         assert_eq!(named(&inputs, Some(PictureFormat::Png)).unwrap(), ["out/a.b.png", "out/c.png"]);
         assert_eq!(named(&["in/notes"], Some(PictureFormat::Jpg)).unwrap(), ["out/notes.jpg"]);
-        let message = named(&["in/a.webp"], None).unwrap_err();
-        let expected = "in/a.webp is not called .png, .jpg or .jpeg: say what to write by --format png or --format jpg";
+        let message = named(&["in/a.gif"], None).unwrap_err();
+        let expected = "in/a.gif is not called .jpg, .png, .webp, .tiff, .bmp, .pnm, .npy or .raw: say what to write by \
+                        --format png or --format jpg";
         assert_eq!(message, expected);
     }
 

@@ -8,7 +8,7 @@ mod files;
 mod progress;
 
 use std::any::Any;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -18,10 +18,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
-use dala_compute::{Buffer, DType, Device, Shape};
+use dala_compute::{Buffer, Device, TensorType};
+use dala_image::{Dropped, RawLayout};
 
 use crate::args::Progress;
-use crate::output::Outcome;
+use crate::output::{self, Outcome};
 use crate::picture::{self, Picture};
 use crate::source::{INPUT, OUTPUT, Ready, Source, summary};
 
@@ -39,6 +40,8 @@ pub(crate) struct Batch<'a> {
     /// The buffers that are written.
     pub(crate) results: &'a [&'a str],
     pub(crate) jobs: &'a [Job],
+    /// How pictures lie that do not say it.
+    pub(crate) raw: Option<RawLayout>,
 }
 
 /// What became of a batch.
@@ -46,6 +49,8 @@ pub(crate) struct Done {
     pub(crate) seconds: f64,
     /// Pictures by number, and what was wrong with them.
     pub(crate) failures: Vec<(usize, String)>,
+    /// Why colour profiles got lost, and how many.
+    dropped: BTreeMap<Dropped, usize>,
     /// What one of the plans comes to.
     pub(crate) plan: Option<String>,
     /// Of all threads together.
@@ -68,7 +73,8 @@ struct Passing<T>(usize, T);
 struct Shared {
     times: Times,
     failures: Mutex<Vec<(usize, String)>>,
-    plans: Mutex<VecDeque<(Shape, Ready)>>,
+    dropped: Mutex<BTreeMap<Dropped, usize>>,
+    plans: Mutex<VecDeque<(TensorType, Ready)>>,
     plan: Mutex<Option<String>>,
 }
 
@@ -109,7 +115,8 @@ impl Batch<'_> {
         let mut failures = std::mem::take(&mut *lock(&shared.failures));
         failures.sort_unstable();
         let plan = lock(&shared.plan).take();
-        Ok(Done { seconds: start.elapsed().as_secs_f64(), failures, plan, times: shared.times })
+        let dropped = std::mem::take(&mut *lock(&shared.dropped));
+        Ok(Done { seconds: start.elapsed().as_secs_f64(), failures, dropped, plan, times: shared.times })
     }
 
     fn decode(
@@ -127,7 +134,7 @@ impl Batch<'_> {
                 return;
             }
             let read = || {
-                let picture = picture::read(&job.input)?;
+                let picture = picture::read(&job.input, self.raw)?;
                 self.source.check_declared(INPUT, &job.input, &picture)?;
                 Ok(picture)
             };
@@ -162,31 +169,32 @@ impl Batch<'_> {
         picture: &Picture,
         shared: &Shared,
     ) -> Result<Vec<Picture>> {
-        let shape = picture.shape.clone();
+        let ty = picture.ty();
         let kept = {
             let mut plans = lock(&shared.plans);
-            let at = plans.iter().position(|(own, _)| *own == shape);
+            let at = plans.iter().position(|(own, _)| *own == ty);
             at.and_then(|at| plans.remove(at))
         };
         let ready = match kept {
             Some((_, ready)) => ready,
-            None => self.prepare(given, job, &shape, shared)?,
+            None => self.prepare(given, job, &ty, shared)?,
         };
         if let Some((_, input)) = ready.inputs.iter().find(|(name, _)| name == INPUT) {
-            input.write(&picture.pixels)?;
+            picture.write_to(input)?;
         }
         ready.plan.run()?;
-        let results = ready.results.iter().map(picture::download).collect::<Result<_>>()?;
+        let download = |buffer| picture::download(buffer, picture.profile.clone());
+        let results = ready.results.iter().map(download).collect::<Result<_>>()?;
         let mut plans = lock(&shared.plans);
-        plans.push_front((shape, ready));
+        plans.push_front((ty, ready));
         plans.truncate(KEPT_PLANS);
         Ok(results)
     }
 
     /// A plan for pictures of one size, with buffers of its own.
-    fn prepare(&self, given: &[(String, Buffer)], job: &Job, shape: &Shape, shared: &Shared) -> Result<Ready> {
+    fn prepare(&self, given: &[(String, Buffer)], job: &Job, ty: &TensorType, shared: &Shared) -> Result<Ready> {
         let mut inputs = given.to_vec();
-        inputs.push((INPUT.to_owned(), Buffer::reserve(self.device, DType::U8, shape.clone())?));
+        inputs.push((INPUT.to_owned(), Buffer::reserve(self.device, ty.dtype, ty.shape.clone())?));
         let ready = self.source.compile(self.device, inputs, self.results)?;
         for ((name, file), buffer) in self.results.iter().zip(&job.outputs).zip(&ready.results) {
             picture::check(file, name, buffer)?;
@@ -203,7 +211,14 @@ impl Batch<'_> {
     ) {
         while let Some(Passing(number, pictures)) = receive(results) {
             let outputs = self.jobs.get(number).map(|job| job.outputs.as_slice()).unwrap_or_default();
-            let write = || outputs.iter().zip(pictures).try_for_each(|(file, picture)| picture::write(file, picture));
+            let write = || {
+                outputs.iter().zip(pictures).try_for_each(|(file, picture)| {
+                    if let Some(why) = picture::write(file, picture)? {
+                        *lock(&shared.dropped).entry(why).or_default() += 1;
+                    }
+                    Ok(())
+                })
+            };
             end(number, timed(&shared.times.encode, write));
         }
     }
@@ -249,6 +264,10 @@ impl Done {
         let [decode, device, encode] = [&self.times.decode, &self.times.device, &self.times.encode]
             .map(|time| Duration::from_nanos(time.load(Ordering::Relaxed)).as_secs_f64());
         writeln!(out, "  decode {decode:.2} s, device {device:.2} s, encode {encode:.2} s, in threads that overlap")?;
+        for (why, count) in &self.dropped {
+            let files = if *count == 1 { "1 file".to_owned() } else { format!("{count} files") };
+            output::warn(&format!("the colour profile is left out of {files}: {why}"));
+        }
         Ok(match self.reasons(jobs) {
             None => Outcome::Success,
             Some(reasons) => Outcome::Negative(reasons),
@@ -300,7 +319,7 @@ mod tests {
 
     fn done(failures: &[(usize, &str)]) -> Done {
         let failures = failures.iter().map(|(number, reason)| (*number, (*reason).to_owned())).collect();
-        Done { seconds: 2.0, failures, plan: None, times: Times::default() }
+        Done { seconds: 2.0, failures, dropped: BTreeMap::new(), plan: None, times: Times::default() }
     }
 
     fn jobs(names: &[&str]) -> Vec<Job> {

@@ -44,12 +44,13 @@ pub(super) fn measure(device: &Device) -> Result<Vec<Row>> {
 
     let source = Source::chain(CHAIN)?;
     let jobs = batch::jobs(batch::expand(&[&photos])?, &[&ours], None)?;
-    let whole = Batch { source: &source, device, results: &[OUTPUT], jobs: &jobs };
+    let whole = Batch { source: &source, device, results: &[OUTPUT], jobs: &jobs, raw: None };
     let all = || match whole.run(&|| ())?.failures.as_slice() {
         [] => Ok(()),
         [(_, reason), ..] => bail!("{reason}"),
     };
-    let kept: Vec<Picture> = jobs.iter().take(KEPT).map(|job| picture::read(&job.input)).collect::<Result<_>>()?;
+    let kept: Vec<Picture> =
+        jobs.iter().take(KEPT).map(|job| picture::read(&job.input, None)).collect::<Result<_>>()?;
     let filters = || whole.filter(&kept, PHOTOS);
 
     let mut best = [(f64::INFINITY, f64::INFINITY); 2];
@@ -68,12 +69,14 @@ pub(super) fn measure(device: &Device) -> Result<Vec<Row>> {
 
 /// Times of different pictures say nothing.
 fn same(ours: &Path, theirs: &Path) -> Result<()> {
-    let [ours, theirs] = [ours, theirs].map(|folder| picture::read(&folder.join("photo-000.jpg")));
+    let [ours, theirs] = [ours, theirs].map(|folder| picture::read(&folder.join("photo-000.jpg"), None));
     let (ours, theirs) = (ours?, theirs?);
-    let apart: u64 = ours.pixels.iter().zip(&theirs.pixels).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
-    let mean = apart as f64 / ours.pixels.len().max(1) as f64;
-    if ours.shape != theirs.shape || mean > 2.0 {
-        bail!("OpenCV's pictures are {mean:.1} levels away from ours: {} and {}", ours.shape, theirs.shape);
+    let (shape, their_shape) = (ours.shape.clone(), theirs.shape.clone());
+    let (ours, theirs) = (ours.into_levels(), theirs.into_levels());
+    let apart: u64 = ours.iter().zip(&theirs).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
+    let mean = apart as f64 / ours.len().max(1) as f64;
+    if shape != their_shape || mean > 2.0 {
+        bail!("OpenCV's pictures are {mean:.1} levels away from ours: {shape} and {their_shape}");
     }
     Ok(())
 }
@@ -82,9 +85,9 @@ fn same(ours: &Path, theirs: &Path) -> Result<()> {
 fn write_photos(folder: &Path, count: usize) -> Result<()> {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let write = |first: usize| -> Result<()> {
-        (first..count)
-            .step_by(threads)
-            .try_for_each(|number| picture::write(&folder.join(format!("photo-{number:03}.jpg")), photo(number, SIZE)))
+        (first..count).step_by(threads).try_for_each(|number| {
+            picture::write(&folder.join(format!("photo-{number:03}.jpg")), photo(number, SIZE)).map(drop)
+        })
     };
     thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|first| scope.spawn(move || write(first))).collect();
@@ -130,7 +133,7 @@ fn photo(number: usize, (height, width): (usize, usize)) -> Picture {
             }
         }
     }
-    Picture { shape: Shape::from([height, width, 3]), pixels }
+    Picture::of_levels(Shape::from([height, width, 3]), pixels)
 }
 
 #[cfg(test)]
@@ -140,7 +143,8 @@ mod tests {
     #[test]
     fn photos_differ_and_are_as_large_as_photos_are() {
         let (one, other) = (photo(0, (216, 384)), photo(1, (216, 384)));
-        assert_ne!(one.pixels, other.pixels);
+        assert!(one.into_levels() != other.into_levels());
+        let one = photo(0, (216, 384));
         let file = std::env::temp_dir().join(format!("dala-photo-{}.jpg", std::process::id()));
         picture::write(&file, one).unwrap();
         // A 25th of the pixels of a full-HD photo of 300 to 900 kB.

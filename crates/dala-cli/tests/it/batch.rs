@@ -123,7 +123,8 @@ fn one_bad_picture_does_not_stop_the_rest() {
     assert!(run.stdout.contains("  4 pictures written, 2 failed, "), "{}", run.stdout);
     let lines: Vec<&str> = run.stderr.lines().collect();
     assert_eq!(lines[0], "error: 2 of 6 pictures failed:");
-    assert_eq!(lines[1], "  cannot read ./in/bad.png: it is no PNG or JPEG picture: convert it to one first");
+    let formats = "JPEG, PNG, WebP, TIFF, BMP, PNM or NPY";
+    assert_eq!(lines[1], format!("  cannot read ./in/bad.png: it is no {formats} picture: convert it to one first"));
     assert!(lines[2].starts_with("  cannot read ./in/half.png: ") && lines.len() == 3, "{}", run.stderr);
     assert_eq!(names(&folder, "out"), ["a.png", "b.png", "c.PNG", "d.jpeg"]);
 }
@@ -173,12 +174,14 @@ fn mistakes_name_what_helps() {
     fs::create_dir(folder.path("empty")).unwrap();
     assert_eq!(
         filter(&[&folder.path("empty"), &out]),
-        "error: there is no .png, .jpg or .jpeg file in ./empty; folders in it are looked into by './empty/**/*.jpg'\n"
+        "error: there is no .jpg, .png, .webp, .tiff, .bmp or .pnm file in ./empty; folders in it are looked into by \
+         './empty/**/*.jpg'\n"
     );
-    assert_eq!(filter(&[&folder.path("no*.png"), &out]), "error: no .png, .jpg or .jpeg file is called ./no*.png\n");
+    let all = ".jpg, .png, .webp, .tiff, .bmp, .pnm, .npy or .raw";
+    assert_eq!(filter(&[&folder.path("no*.png"), &out]), format!("error: no {all} file is called ./no*.png\n"));
     assert_eq!(
         filter(&[&photo, &folder.path("in/notes.txt"), &out]),
-        "error: ./in/notes.txt is not called .png, .jpg or .jpeg: say what to write by --format png or --format jpg\n"
+        format!("error: ./in/notes.txt is not called {all}: say what to write by --format png or --format jpg\n")
     );
     assert_eq!(
         filter(&[&folder.path("in"), &photo]),
@@ -186,7 +189,7 @@ fn mistakes_name_what_helps() {
     );
     assert_eq!(
         filter(&[&photo, &folder.path("out.png"), "--format", "png"]),
-        "error: --format is for folders: the extension of a file says its format\n"
+        "error: --format is for folders and for `-`: the extension of a file says its format\n"
     );
     let flat = "[buffers.output]\ndtype = 'u8'\nshape = [3, 4]\n[[stage]]\nkernel = 'fill'\noutput = 'output'\n\
                 params = { value = 77 }\n";

@@ -6,6 +6,7 @@ mod commands;
 mod documents;
 mod eval;
 mod folder;
+mod formats;
 mod info;
 mod kernels;
 mod models;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use dala_compute::{Buffer, DType, Device, Params};
-use image::RgbaImage;
+use dala_image::{Picture as Image, Samples};
 
 use crate::support::device_names;
 
@@ -48,20 +48,26 @@ fn folder() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/images"))
 }
 
-fn source() -> RgbaImage {
-    image::open(folder().join("source.png")).expect("docs/images/source.png is committed").to_rgba8()
+/// As RGBA.
+fn open(name: &str) -> Result<Image, dala_image::ImageError> {
+    let image = Image::open(folder().join(name))?;
+    let (height, width) = (image.height, image.width);
+    Image::new(height, width, 4, Samples::U8(image.into_rgba()))
+}
+
+fn rgba([height, width]: [usize; 2], levels: Vec<u8>) -> Image {
+    Image::new(height, width, 4, Samples::U8(levels)).unwrap()
 }
 
 /// Runs the kernel of a picture on the source.
-fn after(device: &Device, picture: &Picture, before: &RgbaImage) -> RgbaImage {
-    let (width, height) = (before.width() as usize, before.height() as usize);
+fn after(device: &Device, picture: &Picture, before: &Image) -> Image {
+    let (width, height) = (before.width, before.height);
     let pixels = |bytes: &[u8], shape: [usize; 3]| Buffer::from_slice(device, bytes, shape).unwrap();
-    let input = pixels(before.as_raw(), [height, width, 4]);
+    let input = pixels(&before.samples.levels(), [height, width, 4]);
     let run = |inputs: &[&Buffer], shape: [usize; 3]| {
         let output = Buffer::zeros(device, DType::U8, shape).unwrap();
         device.run(picture.kernel, inputs, &output, &picture.params).unwrap();
-        let bytes = output.read_bytes().unwrap();
-        RgbaImage::from_raw(shape[1] as u32, shape[0] as u32, bytes).unwrap()
+        rgba([shape[0], shape[1]], output.read_bytes().unwrap())
     };
     match picture.kernel {
         "generate_gradient" => run(&[], [height, width, 4]),
@@ -69,9 +75,9 @@ fn after(device: &Device, picture: &Picture, before: &RgbaImage) -> RgbaImage {
         "resize" => run(&[&input], [72, 108, 4]),
         // A gradient of an opaque picture is transparent: shown over what was opaque.
         "sobel" => {
-            let mut image = run(&[&input], [height, width, 4]);
-            image.pixels_mut().for_each(|pixel| pixel.0[3] = 255);
-            image
+            let mut levels = run(&[&input], [height, width, 4]).samples.into_levels();
+            levels.chunks_mut(4).for_each(|pixel| pixel[3] = 255);
+            rgba([height, width], levels)
         }
         "lut" => {
             let corner = |at: usize| [at & 1, at >> 1 & 1, at >> 2 & 1].map(|bit| bit as u8 * 255);
@@ -94,7 +100,7 @@ fn after(device: &Device, picture: &Picture, before: &RgbaImage) -> RgbaImage {
             let shown = |value: &f32| ((value + 2.5) / 5.0 * 255.0).clamp(0.0, 255.0) as u8;
             let values = output.read::<f32>().unwrap();
             let bytes = values.chunks(3).flat_map(|pixel| [shown(&pixel[0]), shown(&pixel[1]), shown(&pixel[2]), 255]);
-            RgbaImage::from_raw(96, 96, bytes.collect()).unwrap()
+            rgba([96, 96], bytes.collect())
         }
         _ => run(&[&input], [height, width, 4]),
     }
@@ -119,18 +125,20 @@ fn the_committed_pictures_are_true() {
         println!("skipped: the pictures are made on cpu, and DALA_TEST_DEVICES does not name it");
         return;
     }
-    let (device, before) = (Device::open("cpu").unwrap(), source());
+    let device = Device::open("cpu").unwrap();
+    let before = open("source.png").expect("docs/images/source.png is committed");
     for picture in pictures() {
         let after = after(&device, &picture, &before);
-        let path = folder().join(format!("{}.png", picture.kernel));
+        let name = format!("{}.png", picture.kernel);
         if std::env::var("DALA_UPDATE").is_ok() {
-            after.save(&path).unwrap();
+            after.save(folder().join(&name)).unwrap();
         }
-        let stale = || format!("docs/images/{}.png is stale: run with DALA_UPDATE=1", picture.kernel);
-        let committed = image::open(&path).unwrap_or_else(|error| panic!("{}: {error}", stale())).to_rgba8();
-        assert_eq!(committed.dimensions(), after.dimensions(), "{}", stale());
+        let stale = || format!("docs/images/{name} is stale: run with DALA_UPDATE=1");
+        let committed = open(&name).unwrap_or_else(|error| panic!("{}: {error}", stale()));
+        assert_eq!(committed.layout(), after.layout(), "{}", stale());
         // The last bit may differ between processors.
-        let close = committed.as_raw().iter().zip(after.as_raw()).all(|(a, b)| a.abs_diff(*b) <= 1);
+        let [committed, after] = [committed, after].map(|image| image.samples.into_levels());
+        let close = committed.iter().zip(&after).all(|(a, b)| a.abs_diff(*b) <= 1);
         assert!(close, "{}", stale());
     }
 }

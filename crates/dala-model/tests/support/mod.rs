@@ -62,8 +62,10 @@ pub(crate) struct Picture {
 }
 
 pub(crate) fn picture(name: &str) -> Picture {
-    let picture = image::open(data(name)).unwrap().to_rgb8();
-    Picture { size: [picture.height() as usize, picture.width() as usize], pixels: picture.into_raw() }
+    let picture = dala_image::Picture::open(data(name)).unwrap();
+    let size = [picture.height, picture.width];
+    let pixels = picture.into_rgba().chunks(4).flat_map(|pixel| [pixel[0], pixel[1], pixel[2]]).collect();
+    Picture { size, pixels }
 }
 
 impl Picture {

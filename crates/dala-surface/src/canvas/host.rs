@@ -18,7 +18,7 @@ impl HostCanvas {
     }
 
     pub(crate) fn set_buffer(&mut self, buffer: &Buffer, layout: Layout) -> Result<(), SurfaceError> {
-        self.next = Some(layout.rgba(&buffer.read_bytes()?));
+        self.next = Some(layout.rgba(buffer.read_bytes()?));
         Ok(())
     }
 

@@ -7,18 +7,19 @@ mod lock;
 mod measure;
 mod models;
 mod owners;
-mod pictures;
 mod pipelines;
 mod streams;
 mod surfaces;
 mod terms;
 mod traces;
 
+use std::borrow::Cow;
 use std::sync::atomic::AtomicBool;
 
 use dala_compute::{
     Buffer, Command, CommandId, Device, Error, Lane, Plan, Stage, SubmitOptions, WhenFull, WhileSuspended,
 };
+use dala_image::Limits;
 use rustler::types::atom::Atom;
 use rustler::{Binary, Encoder, Env, LocalPid, Monitor, Resource, ResourceArc, Term};
 
@@ -28,7 +29,6 @@ use lock::lock;
 use measure::measured;
 use models::Models;
 use owners::{Owner, later, own};
-use pictures::Picture;
 use pipelines::{Found, Pipeline};
 use streams::FrameStream;
 use surfaces::SurfaceResource;
@@ -238,26 +238,29 @@ fn imagenet_classes() -> Vec<&'static str> {
 
 // Pictures.
 
-/// The pixels of a PNG or JPEG file: `{:ok, {shape, binary}}`.
+/// The pixels of a picture's file as levels: `{:ok, {shape, binary}}`.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn decode_picture<'a>(env: Env<'a>, file: Binary<'a>, max_pixels: u64) -> Term<'a> {
-    match pictures::decode(file.as_slice(), max_pixels) {
-        Ok(Picture { height, width, channels, pixels }) => {
-            let shape = vec![height, width, u32::from(channels)];
-            (atoms::ok(), (shape, answers::binary(env, pixels))).encode(env)
+    match dala_image::decode(file.as_slice(), &Limits::pixels(max_pixels)) {
+        Ok(picture) => {
+            let shape = vec![picture.height, picture.width, picture.channels];
+            (atoms::ok(), (shape, answers::binary(env, picture.samples.into_levels()))).encode(env)
         }
-        Err(why) => (atoms::error(), terms::error_struct(env, why.code, &why.message, &[])).encode(env),
+        Err(why) => (atoms::error(), terms::error_struct(env, why.code(), &why.to_string(), &[])).encode(env),
     }
 }
 
 /// A PNG file of pixels of shape `(height, width, channels)`: bytes, or floats from 0 to 1.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn encode_png<'a>(env: Env<'a>, shape: (u32, u32, u8), floats: bool, pixels: Binary<'a>) -> Term<'a> {
-    let (height, width, channels) = shape;
-    let pixels = if floats { pictures::levels(pixels.as_slice()) } else { pixels.as_slice().to_vec() };
-    match pictures::encode(&Picture { height, width, channels, pixels }) {
+    let (height, width, channels) = (shape.0 as usize, shape.1 as usize, usize::from(shape.2));
+    let levels = match floats {
+        true => Cow::Owned(dala_image::levels_of_bytes(pixels.as_slice())),
+        false => Cow::Borrowed(pixels.as_slice()),
+    };
+    match dala_image::png(&levels, height, width, channels) {
         Ok(file) => (atoms::ok(), answers::binary(env, file)).encode(env),
-        Err(why) => (atoms::error(), terms::error_struct(env, "no_picture", &why, &[])).encode(env),
+        Err(why) => (atoms::error(), terms::error_struct(env, "no_picture", &why.to_string(), &[])).encode(env),
     }
 }
 

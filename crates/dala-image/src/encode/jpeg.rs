@@ -3,7 +3,8 @@
 //! Encoders of other crates take as long for a photo as decoding and filtering it together. This one transforms eight
 //! columns at a time in a form that compilers turn into vector instructions, and skips coefficients that are zero.
 
-use anyhow::{Result, bail};
+use crate::picture::check;
+use crate::{Format, ImageError, Profile};
 
 /// Samples along each side of a block.
 const SIDE: usize = 8;
@@ -77,14 +78,22 @@ const COLOUR_REST: CodeSpec = CodeSpec {
 const SIXTEEN_ZEROS: usize = 0xf0;
 const ONLY_ZEROS: usize = 0;
 
+/// What a segment holds of a profile, beside its name and number.
+const PROFILE_PART: usize = 65519;
+
 /// A picture as JPEG. Pixels are rows of 1 (gray), 3 (RGB) or 4 channels, of which the last is left out.
-pub(crate) fn encode(pixels: &[u8], width: usize, height: usize, channels: usize, quality: u8) -> Result<Vec<u8>> {
+pub(super) fn encode(
+    pixels: &[u8],
+    width: usize,
+    height: usize,
+    channels: usize,
+    quality: u8,
+    profile: Option<&Profile>,
+) -> Result<Vec<u8>, ImageError> {
     let (Ok(wide), Ok(high)) = (u16::try_from(width), u16::try_from(height)) else {
-        bail!("a JPEG picture has at most 65535 rows and columns, and this has {height} and {width}: write it as .png");
+        return Err(ImageError::TooLargeToWrite { format: Format::Jpeg, height, width, most: u16::MAX.into() });
     };
-    if pixels.is_empty() || ![1, 3, 4].contains(&channels) || pixels.len() != width * height * channels {
-        bail!("{} bytes are no picture of {height} x {width} x {channels}", pixels.len());
-    }
+    check(height, width, channels, pixels.len())?;
     let tables: Vec<Table> = match channels {
         1 => vec![Table::new(&BRIGHTNESS, quality, &BRIGHTNESS_MEAN, &BRIGHTNESS_REST)],
         _ => vec![
@@ -94,7 +103,7 @@ pub(crate) fn encode(pixels: &[u8], width: usize, height: usize, channels: usize
     };
     let planes = if channels == 1 { 1 } else { 3 };
     let mut bits = Bits { bytes: Vec::with_capacity(pixels.len() / 4 + 1024), waiting: 0, count: 0 };
-    headers(&mut bits.bytes, (wide, high), planes, &tables);
+    headers(&mut bits.bytes, (wide, high), planes, &tables, profile);
 
     let padded = width.next_multiple_of(SIDE);
     // Eight rows of each plane, as wide as blocks are.
@@ -337,7 +346,13 @@ impl Bits {
 }
 
 /// All that comes before the coefficients.
-fn headers(bytes: &mut Vec<u8>, (width, height): (u16, u16), planes: usize, tables: &[Table]) {
+fn headers(
+    bytes: &mut Vec<u8>,
+    (width, height): (u16, u16),
+    planes: usize,
+    tables: &[Table],
+    profile: Option<&Profile>,
+) {
     let mut segment = |marker: u8, content: &[u8]| {
         bytes.extend_from_slice(&[0xff, marker]);
         bytes.extend_from_slice(&(content.len() as u16 + 2).to_be_bytes());
@@ -345,6 +360,11 @@ fn headers(bytes: &mut Vec<u8>, (width, height): (u16, u16), planes: usize, tabl
     };
     // The picture's start, which has no length of its own, is put before all of them.
     segment(0xe0, b"JFIF\0\x01\x01\0\0\x01\0\x01\0\0");
+    let parts = profile.map_or(&[][..], Profile::bytes).chunks(PROFILE_PART);
+    let count = parts.len() as u8;
+    for (number, part) in (1u32..).zip(parts) {
+        segment(0xe2, &[b"ICC_PROFILE\0", &[number as u8, count][..], part].concat());
+    }
     for (number, table) in (0..).zip(tables) {
         segment(0xdb, &[&[number][..], &table.steps].concat());
         for (class, codes) in [(0x00, &table.mean), (0x10, &table.rest)] {
@@ -403,7 +423,7 @@ mod tests {
             for (width, height) in [(61, 83), (131, 64)] {
                 for (quality, noise) in [(90, 0), (90, 40), (100, 200), (30, 20)] {
                     let pixels = picture(width, height, channels, noise);
-                    let ours = encode(&pixels, width, height, channels, quality).unwrap();
+                    let ours = encode(&pixels, width, height, channels, quality, None).unwrap();
                     let mut theirs = Vec::new();
                     let encoder = JpegEncoder::new_with_quality(&mut theirs, quality);
                     { encoder }.encode(&pixels, width as u32, height as u32, kind).unwrap();
@@ -422,7 +442,7 @@ mod tests {
         for (width, height) in [(1, 1), (7, 5), (1, 9), (9, 1)] {
             for channels in [1, 3] {
                 let pixels = picture(width, height, channels, 20);
-                let jpeg = encode(&pixels, width, height, channels, 100).unwrap();
+                let jpeg = encode(&pixels, width, height, channels, 100, None).unwrap();
                 let lost = loss(&pixels, &decoded(&jpeg));
                 assert!(lost < 3.0, "{channels} channels, {height} x {width}: {lost} is lost");
             }
@@ -433,14 +453,14 @@ mod tests {
     fn transparency_is_left_out() {
         let rgb = picture(19, 9, 3, 50);
         let rgba: Vec<u8> = rgb.chunks(3).flat_map(|pixel| [pixel[0], pixel[1], pixel[2], 7]).collect();
-        assert_eq!(encode(&rgba, 19, 9, 4, 90).unwrap(), encode(&rgb, 19, 9, 3, 90).unwrap());
+        assert_eq!(encode(&rgba, 19, 9, 4, 90, None).unwrap(), encode(&rgb, 19, 9, 3, 90, None).unwrap());
     }
 
     #[test]
     fn bytes_of_ones_are_no_markers() {
         // So much noise gives every byte: none of them may look like the end of the picture.
         let pixels = picture(256, 256, 1, 255);
-        let jpeg = encode(&pixels, 256, 256, 1, 95).unwrap();
+        let jpeg = encode(&pixels, 256, 256, 1, 95, None).unwrap();
         let scan = jpeg.windows(2).position(|pair| pair == [0xff, 0xda]).unwrap() + 10;
         let data = &jpeg[scan..jpeg.len() - 2];
         let after_ones: Vec<u8> = data.windows(2).filter(|pair| pair[0] == 0xff).map(|pair| pair[1]).collect();
@@ -450,10 +470,10 @@ mod tests {
 
     #[test]
     fn what_is_no_picture_is_refused() {
-        assert!(encode(&[], 0, 0, 1, 90).is_err());
-        assert!(encode(&[1, 2], 1, 1, 2, 90).is_err());
-        assert!(encode(&[1, 2, 3], 2, 1, 3, 90).is_err());
-        let message = encode(&[0; 65_536], 65_536, 1, 1, 90).unwrap_err().to_string();
+        assert!(encode(&[], 0, 0, 1, 90, None).is_err());
+        assert!(encode(&[1, 2], 1, 1, 2, 90, None).is_err());
+        assert!(encode(&[1, 2, 3], 2, 1, 3, 90, None).is_err());
+        let message = encode(&[0; 65_536], 65_536, 1, 1, 90, None).unwrap_err().to_string();
         assert!(message.ends_with("write it as .png"), "{message}");
     }
 
