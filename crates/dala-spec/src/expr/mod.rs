@@ -39,6 +39,8 @@ use crate::{DType, Tolerance};
 pub struct Expr {
     node: Arc<Node>,
     at: Option<Location>,
+    /// How many expressions are inside each other, with this one.
+    height: usize,
 }
 
 /// A place in the text an expression was parsed from.
@@ -162,7 +164,17 @@ impl Function {
 
 impl Expr {
     pub(crate) fn new(node: Node) -> Expr {
-        Expr { node: Arc::new(node), at: None }
+        Expr::at(node, None)
+    }
+
+    pub(crate) fn at(node: Node, at: Option<Location>) -> Expr {
+        let height = 1 + match &node {
+            Node::ChannelOf(a, _) | Node::Negate(a) | Node::Not(a) | Node::Cast(_, a) => a.height,
+            Node::Gather(a, b) | Node::Infix(_, a, b) => a.height.max(b.height),
+            Node::Call(_, arguments) => arguments.iter().map(|argument| argument.height).max().unwrap_or(0),
+            _ => 0,
+        };
+        Expr { node: Arc::new(node), at, height }
     }
 
     /// The input called `name`, at this element.
@@ -242,7 +254,7 @@ impl Expr {
             Node::Call(function, arguments) => Node::Call(*function, arguments.iter().map(swap).collect()),
             _ => return self.clone(),
         };
-        Expr { node: Arc::new(node), at: self.at.clone() }
+        Expr::at(node, self.at.clone())
     }
 
     /// How far devices may be apart: they approximate functions each in its own way, and join a product and a sum or do not.

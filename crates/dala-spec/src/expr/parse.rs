@@ -7,6 +7,9 @@ use crate::{DType, nearest};
 
 /// How deeply an expression may nest: enough for people, and short of any stack's end.
 const MAX_DEPTH: usize = 100;
+/// How many expressions may be inside each other. A sum is as high as it has terms, and everything that looks at an expression
+/// goes down to its bottom: on stacks as small as those of Elixir's schedulers.
+const MAX_HEIGHT: usize = 250;
 
 /// The names an expression's text may use.
 #[derive(Clone, Debug, Default)]
@@ -187,9 +190,17 @@ impl Parser<'_> {
     }
 
     /// An expression that begins at `start` and ends with the token read last.
-    fn node(&self, node: Node, start: usize) -> Expr {
+    fn node(&self, node: Node, start: usize) -> Result<Expr, ExprError> {
         let at = Location { source: self.source.clone(), start, end: self.end() };
-        Expr { node: Arc::new(node), at: Some(at) }
+        let expr = Expr::at(node, Some(at));
+        match expr.height > MAX_HEIGHT {
+            true => Err(self.error_at(
+                format!("more than {MAX_HEIGHT} operations on each other's results"),
+                start,
+                self.end(),
+            )),
+            false => Ok(expr),
+        }
     }
 
     fn any(&mut self) -> Result<Expr, ExprError> {
@@ -221,18 +232,15 @@ impl Parser<'_> {
         let Some(operators) = LEVELS.get(level) else { return self.prefix() };
         let start = self.start();
         let mut left = self.infix(level + 1)?;
-        let mut length = 0;
+        let mut first = true;
         while let Some((_, op)) = operators.iter().find(|(symbol, _)| self.take(symbol)) {
-            if matches!(op, Infix::Compare(_)) && length > 0 {
+            if matches!(op, Infix::Compare(_)) && !first {
                 let (_, from, to) = self.tokens[self.next - 1];
                 return Err(self.error_at("comparisons do not chain: use `&&`".to_owned(), from, to));
             }
-            length += 1;
-            if length > 10 * MAX_DEPTH {
-                return Err(self.error_here("the expression is too long".to_owned()));
-            }
+            first = false;
             let right = self.infix(level + 1)?;
-            left = self.node(Node::Infix(*op, left, right), start);
+            left = self.node(Node::Infix(*op, left, right), start)?;
         }
         Ok(left)
     }
@@ -247,13 +255,13 @@ impl Parser<'_> {
             let operand = self.prefix()?;
             // A minus before a number belongs to the number, so that the smallest integer can be written.
             match *operand.node {
-                Node::Int(value) => self.node(Node::Int(value.wrapping_neg()), start),
-                Node::Float(value) => self.node(Node::Float(-value), start),
-                _ => self.node(Node::Negate(operand), start),
+                Node::Int(value) => self.node(Node::Int(value.wrapping_neg()), start)?,
+                Node::Float(value) => self.node(Node::Float(-value), start)?,
+                _ => self.node(Node::Negate(operand), start)?,
             }
         } else if self.take("!") {
             let operand = self.prefix()?;
-            self.node(Node::Not(operand), start)
+            self.node(Node::Not(operand), start)?
         } else {
             self.postfix()?
         };
@@ -274,7 +282,7 @@ impl Parser<'_> {
                 return Err(self.error_here(format!("expected r, g, b or a, found {}", self.peek().describe())));
             };
             self.advance();
-            expr = self.node(Node::ChannelOf(expr, channel), start);
+            expr = self.node(Node::ChannelOf(expr, channel), start)?;
         }
         Ok(expr)
     }
@@ -284,11 +292,11 @@ impl Parser<'_> {
         match self.peek() {
             Token::Int(value) => {
                 self.advance();
-                Ok(self.node(Node::Int(value), start))
+                self.node(Node::Int(value), start)
             }
             Token::Float(value) => {
                 self.advance();
-                Ok(self.node(Node::Float(value), start))
+                self.node(Node::Float(value), start)
             }
             Token::Name(name) => {
                 self.advance();
@@ -318,7 +326,7 @@ impl Parser<'_> {
                 _ => return Err(self.unknown(name, start)),
             }
         };
-        Ok(self.node(node, start))
+        self.node(node, start)
     }
 
     fn unknown(&self, name: &str, start: usize) -> ExprError {
@@ -360,27 +368,27 @@ impl Parser<'_> {
         };
         if let Some(function) = Function::from_name(name) {
             arity(self, function.arity().0, function.arity().1)?;
-            return Ok(self.node(Node::Call(function, arguments), start));
+            return self.node(Node::Call(function, arguments), start);
         }
         if let Some(dtype) = DType::from_name(name) {
             arity(self, 1, 1)?;
-            return Ok(self.node(Node::Cast(dtype, arguments.remove(0)), start));
+            return self.node(Node::Cast(dtype, arguments.remove(0)), start);
         }
         match name {
             "coord" | "dim" => {
                 arity(self, 1, 1)?;
                 let axis = self.small_literal(&arguments[0], "an axis")?;
-                Ok(self.node(if name == "coord" { Node::Coord(axis) } else { Node::Dim(axis) }, start))
+                self.node(if name == "coord" { Node::Coord(axis) } else { Node::Dim(axis) }, start)
             }
             "channel" => {
                 arity(self, 2, 2)?;
                 let channel = self.small_literal(&arguments[1], "a channel")?;
-                Ok(self.node(Node::ChannelOf(arguments.swap_remove(0), channel), start))
+                self.node(Node::ChannelOf(arguments.swap_remove(0), channel), start)
             }
             "gather" => {
                 arity(self, 2, 2)?;
                 let index = arguments.remove(1);
-                Ok(self.node(Node::Gather(arguments.remove(0), index), start))
+                self.node(Node::Gather(arguments.remove(0), index), start)
             }
             _ => {
                 let names = Function::ALL.into_iter().map(Function::name);
@@ -458,6 +466,53 @@ mod tests {
         for text in ["(".repeat(100_000), "-".repeat(100_000), format!("x{}", " + x".repeat(100_000))] {
             assert!(parse(&text).is_err());
         }
+    }
+
+    /// Everything that looks at an expression, on a thread with the stack of one of Elixir's schedulers for long work.
+    fn on_a_small_stack(text: String) -> Result<(), ExprError> {
+        let work = move || {
+            let scope = Scope::new(["x", "y"], ["gain"]);
+            let expr = Expr::parse(&text, &scope)?;
+            let _ = (expr.to_string(), expr.tolerance(|_| false), expr.only_gathers("x"));
+            let spec = crate::KernelSpec::pointwise("k").input("x", crate::FLOATS).input("y", crate::FLOATS);
+            let spec = spec.param(crate::param("gain", crate::ParamKind::Number).default(1));
+            let ty = crate::TensorType::new(DType::F32, [3]);
+            let signature = crate::validate(&spec, &[ty.clone(), ty.clone()], &ty, &crate::Params::new()).unwrap();
+            crate::Program::build(&expr.with_inputs(&[("y", Expr::input("x"))]), &["x", "y"], &signature).map(drop)
+        };
+        std::thread::Builder::new().stack_size(STACK).spawn(work).unwrap().join().unwrap()
+    }
+
+    /// In bytes; Elixir's have 320 KiB.
+    const STACK: usize = 256 << 10;
+
+    #[test]
+    fn what_is_read_needs_little_stack() {
+        let nested = |open: &str, close: &str| {
+            let text = |times: usize| format!("{}x{}", open.repeat(times), close.repeat(times));
+            // As deep as it goes.
+            let most = (1..300).rev().find(|times| parse(&text(*times)).is_ok()).unwrap();
+            on_a_small_stack(text(most)).unwrap();
+            assert!(on_a_small_stack(text(most + 1)).is_err(), "{open}");
+        };
+        nested("(", ")");
+        nested("-", "");
+        nested("", " + x");
+        nested("", " * y - 1");
+        nested("min(1, ", ")");
+        nested("select(x > 1 && y < 2, ", ", 1 + gain)");
+        nested("clamp(", " + 1, 0, 1)");
+        nested("gelu(", ")");
+        nested("(1 + ", ")");
+        nested("f32(s32(", "))");
+        nested("(", " + x * y + x * y)");
+        nested("gather(x, s32(", "))");
+        for long in [" + x", ".r", " && true", " < 1"] {
+            assert!(on_a_small_stack(format!("x{}", long.repeat(100_000))).is_err());
+        }
+        // Every bracket begins a sum that is inside the next.
+        let tower = format!("{}x{}", "(".repeat(40), format!("{})", " + x".repeat(900)).repeat(40));
+        assert!(on_a_small_stack(tower).is_err());
     }
 
     proptest::proptest! {
