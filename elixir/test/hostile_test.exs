@@ -3,6 +3,7 @@ defmodule Dala.Gpu.Compute.HostileTest do
   # may come of it.
   #
   #   DALA_HOSTILE_CALLS   how many calls; 100,000
+  #   DALA_FUZZ_SECONDS    for how long, instead of how many
   #   DALA_HOSTILE_SEED    which ones
   use ExUnit.Case, async: false
 
@@ -14,6 +15,7 @@ defmodule Dala.Gpu.Compute.HostileTest do
   alias Dala.Test.Models
 
   @calls String.to_integer(System.get_env("DALA_HOSTILE_CALLS", "100000"))
+  @seconds System.get_env("DALA_FUZZ_SECONDS") && String.to_integer(System.get_env("DALA_FUZZ_SECONDS"))
   @seed String.to_integer(System.get_env("DALA_HOSTILE_SEED", "20240229"))
 
   # Calls by one process, which then dies and takes what it made with it.
@@ -163,25 +165,24 @@ defmodule Dala.Gpu.Compute.HostileTest do
     end
   end
 
-  @tag timeout: 1_800_000
-  test "nothing but what is documented comes of #{@calls} calls" do
-    chunks = max(div(@calls, @chunk), 5)
-    warm = max(div(chunks, 5), 1)
-    IO.puts("hostile: #{chunks * @chunk} calls, DALA_HOSTILE_SEED=#{@seed}")
+  @tag timeout: 1_800_000 + 2_000 * (@seconds || 0)
+  test "nothing but what is documented comes of #{(@seconds && "#{@seconds} seconds of") || @calls} calls" do
+    IO.puts("hostile: #{(@seconds && "#{@seconds} s of") || @calls} calls, DALA_HOSTILE_SEED=#{@seed}")
 
     # Drivers are loaded once, and are large.
     {:ok, _} = ExCubecl.device_count()
     model!()
     load_modules()
     {start, time} = {settled_memory(), System.monotonic_time(:millisecond)}
-    first = run_chunks(1..warm)
+    {first, next} = run_chunks([], 1, 1 / 5, time)
     {atoms, rss} = {:erlang.system_info(:atom_count), rss_mb()}
-    failures = first ++ run_chunks((warm + 1)..chunks)
+    {others, chunks} = run_chunks([], next, 1, time)
+    failures = first ++ others
     {new_atoms, new_rss} = {:erlang.system_info(:atom_count) - atoms, rss_mb() - rss}
     finish = settled_memory(start)
 
     IO.puts(
-      "hostile: #{System.monotonic_time(:millisecond) - time} ms; after the first fifth #{new_atoms} atoms and " <>
+      "hostile: #{(chunks - 1) * @chunk} calls, #{System.monotonic_time(:millisecond) - time} ms; after the first fifth #{new_atoms} atoms and " <>
         "#{new_rss} MB more (#{rss} MB before); live #{start.live} -> #{finish.live} B, " <>
         "buffers #{start.buffers} -> #{finish.buffers}"
     )
@@ -214,7 +215,21 @@ defmodule Dala.Gpu.Compute.HostileTest do
 
   defp model_file, do: Path.join(System.tmp_dir!(), "dala-hostile-#{System.pid()}.onnx")
 
-  defp run_chunks(chunks), do: Enum.flat_map(chunks, &run_chunk/1)
+  # What fails in chunks from this one on, up to a part of all calls or of the time, and the number of the chunk after them.
+  defp run_chunks(failures, chunk, part, start) do
+    if over?(chunk, part, start),
+      do: {failures, chunk},
+      else: run_chunks(failures ++ run_chunk(chunk), chunk + 1, part, start)
+  end
+
+  # One chunk runs whatever the limits are.
+  defp over?(1, _, _), do: false
+
+  if @seconds do
+    defp over?(_, part, start), do: System.monotonic_time(:millisecond) - start >= part * @seconds * 1000
+  else
+    defp over?(chunk, part, _), do: chunk > max(div(@calls, @chunk), 5) * part
+  end
 
   # One process makes the calls, this one looks whether it gets on.
   defp run_chunk(chunk) do
@@ -585,6 +600,10 @@ defmodule Dala.Gpu.Compute.HostileTest do
       "y",
       "x.q",
       String.duplicate("(", 5000),
+      # These go deep: a dirty scheduler has a stack of 320 KiB.
+      "x" <> String.duplicate(" + x", pick([240, 999])),
+      "x" <> String.duplicate(".r", 10_000),
+      String.duplicate("(", 40) <> "x" <> String.duplicate(String.duplicate(" + x", 900) <> ")", 40),
       "1 / 0",
       "gather(x, 1.5)",
       "x = 1"
