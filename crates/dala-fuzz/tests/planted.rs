@@ -1,5 +1,7 @@
 //! Bugs that were put there on purpose: each is found within 20 seconds.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and says what it saw")]
+
 use std::time::Duration;
 
 use dala_fuzz::{Progress, Random, Report, Target, memory, session, targets};

@@ -1,16 +1,13 @@
-//! Picture files: PNG and JPEG, decoded within limits.
+//! Picture files of every format, decoded within limits.
 
 use std::io::Cursor;
 
 use image::codecs::jpeg::JpegEncoder;
 use image::{DynamicImage, GrayImage, ImageEncoder, ImageFormat, Rgb, RgbImage, RgbaImage};
 
-use crate::{Progress, Random, Target};
+use dala_image::{Format, Limits, Samples, decode};
 
-/// What decodes files for Elixir: it is part of a library that only the BEAM can load, so its file is read here.
-#[path = "../../../../elixir/native/dala_nif/src/pictures.rs"]
-#[expect(dead_code, reason = "files are decoded here, not written")]
-mod decoder;
+use crate::{Progress, Random, Target};
 
 /// What callers allow.
 const MAX_PIXELS: u64 = 1 << 20;
@@ -156,6 +153,12 @@ impl Target for Picture {
                 seeds.push(bytes);
             }
         }
+        for format in [Format::WebP, Format::Tiff, Format::Bmp, Format::Pnm, Format::Npy] {
+            for (channels, samples) in [(1, Samples::U8((0..35).collect())), (3, Samples::U8((0..105).collect()))] {
+                let picture = dala_image::Picture::new(7, 5, channels, samples);
+                seeds.extend(picture.and_then(|picture| picture.encode(format)).map(|file| file.bytes));
+            }
+        }
         seeds.push(include_bytes!("../../../dala-model/tests/data/cat_chelsea.jpg").to_vec());
         seeds
     }
@@ -185,24 +188,23 @@ impl Target for Picture {
     }
 
     fn run(&mut self, input: &[u8], progress: &mut Progress) {
-        match decoder::decode(input, MAX_PIXELS) {
+        if Format::of_bytes(input).is_some() {
+            progress.past("known");
+        }
+        match decode(input, &Limits::pixels(MAX_PIXELS)) {
             Ok(picture) => {
-                progress.past("known");
-                let decoder::Picture { height, width, channels, pixels } = picture;
+                let (height, width, channels) = (picture.height, picture.width, picture.channels);
                 assert!([1, 3, 4].contains(&channels), "{channels} channels");
-                let len = u64::from(height) * u64::from(width) * u64::from(channels);
-                assert_eq!(pixels.len() as u64, len, "pixels are missing");
-                assert!(u64::from(height) * u64::from(width) <= MAX_PIXELS, "more than allowed");
+                assert_eq!(picture.samples.len(), height * width * channels, "pixels are missing");
+                assert!((height * width) as u64 <= MAX_PIXELS, "more than allowed");
                 progress.note((channels, height.max(1).ilog2(), width.max(1).ilog2()));
                 progress.past("decoded");
             }
             Err(error) => {
-                if error.code != "unknown_format" {
-                    progress.past("known");
-                }
-                assert!(error.message.len() < 4000, "a long message");
-                progress.note(error.code);
-                progress.note_message(&error.message);
+                let message = error.to_string();
+                assert!(message.len() < 4000, "a long message");
+                progress.note(error.code());
+                progress.note_message(&message);
             }
         }
     }
