@@ -173,7 +173,8 @@ fn what_cannot_be_classified_is_told() {
             "cannot read nowhere.png: No such file or directory (os error 2)".to_owned(),
         ),
         ([&text, "--model", &folder.file("a.onnx", colours(&[], "z"))], {
-            "cannot read ./text.txt: it is no PNG or JPEG picture: convert it to one first".to_owned()
+            "cannot read ./text.txt: it is no JPEG, PNG, WebP, TIFF, BMP, PNM or NPY picture: convert it to one first"
+                .to_owned()
         }),
         (
             [&photo, "--model", &gray],
