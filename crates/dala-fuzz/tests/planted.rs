@@ -83,7 +83,7 @@ fn forgets_brackets(input: &[u8], _: &mut Progress) {
 fn expects_two_numbers(input: &[u8], _: &mut Progress) {
     let Ok(text) = PipelineText::from_chain(&String::from_utf8_lossy(input)) else { return };
     let toml = text.to_toml();
-    let Some((_, list)) = toml.split_once("= [").filter(|(before, _)| before.ends_with("axes ")) else { return };
+    let Some((_, list)) = toml.split_once("axes = [") else { return };
     let numbers: Vec<&str> = list.split(']').next().unwrap_or_default().split(", ").collect();
     let mut two = [""; 2];
     numbers.iter().enumerate().for_each(|(place, number)| two[place] = number);
@@ -119,7 +119,7 @@ fn zzz_memory_that_is_taken_is_found() {
 #[test]
 fn a_process_that_ends_is_found_with_its_input() {
     use dala_fuzz::watch::{Watched, watch};
-    let folder = std::env::temp_dir().join(format!("dala-fuzz-ends-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("dala-fuzz-planted-{}-ends", std::process::id()));
     let watched = Watched { target: "ends", time: Duration::from_millis(1), seed: 1, failures: &folder };
     let seen = watch(&watched, |_, _, state| {
         // As a session notes it: the number, the length, the input.

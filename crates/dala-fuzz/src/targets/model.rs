@@ -311,7 +311,7 @@ fn bend_tensor(tensor: &mut TensorProto, random: &mut Random) {
         1 => tensor.raw_data = Some(vec![0; random.below(100)].into()),
         // Lists of integers are shapes, axes and pads.
         2 | 3 if tensor.data_type == dala_model::proto::element_type::INT64 => {
-            let len = tensor.dims.iter().product::<i64>().clamp(0, 64);
+            let len = tensor.dims.iter().fold(1i64, |len, dim| len.saturating_mul(*dim)).clamp(0, 64);
             let value =
                 |random: &mut Random| if random.chance(70) { random.below(9) as i64 - 2 } else { random.number() };
             let bytes: Vec<u8> = (0..len).flat_map(|_| value(random).to_le_bytes()).collect();
