@@ -480,7 +480,11 @@ defmodule ComputeTest do
       """
 
       paths = Enum.flat_map(:code.get_path(), &["-pa", List.to_string(&1)])
-      ask = fn -> System.cmd("elixir", ["--erl", "+S 2:1"] ++ paths ++ ["-e", code], stderr_to_stdout: true) end
+
+      ask = fn ->
+        System.cmd("elixir", ["--erl", "+S 2:1"] ++ paths ++ ["-e", code], stderr_to_stdout: true)
+      end
+
       assert {:ok, {output, 0}} = Task.yield(Task.async(ask), 50_000)
       assert output =~ "[3.0]"
     end
