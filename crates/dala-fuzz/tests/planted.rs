@@ -44,6 +44,9 @@ impl Target for Planted {
 }
 
 fn found(target: &str, fault: fn(&[u8], &mut Progress)) -> Report {
+    // Memory is counted for the whole process.
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let folder = std::env::temp_dir().join(format!("dala-fuzz-planted-{}-{target}", std::process::id()));
     let options = session::Options {
         time: Duration::from_secs(20),

@@ -44,16 +44,16 @@ pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture, ImageError> {
 }
 
 fn decode_as(format: Format, bytes: &[u8], limits: &Limits) -> Result<Picture, ImageError> {
+    if format == Format::Png {
+        // Looked at first: the decoder takes memory for rows, and a file that claims too much need not be whole.
+        let (width, height) = whole::png_size(bytes).ok_or(ImageError::Truncated { format })?;
+        limits.check(width.into(), height.into(), 1)?;
+    }
     whole::check(format, bytes)?;
     let (file, refused) = (Cursor::new(bytes), |error| problem(format, error, limits));
     match format {
         Format::Jpeg => jpeg::decode(bytes, limits),
-        Format::Png => {
-            // Looked at first: the decoder takes memory for rows.
-            let (width, height) = whole::png_size(bytes).ok_or(ImageError::Truncated { format })?;
-            limits.check(width.into(), height.into(), 1)?;
-            finish(format, PngDecoder::with_limits(file, limits.of_decoder()).map_err(refused)?, limits)
-        }
+        Format::Png => finish(format, PngDecoder::with_limits(file, limits.of_decoder()).map_err(refused)?, limits),
         Format::WebP => finish(format, WebPDecoder::new(file).map_err(refused)?, limits),
         Format::Tiff => finish(format, TiffDecoder::new(file).map_err(refused)?, limits),
         Format::Bmp => finish(format, BmpDecoder::new(file).map_err(refused)?, limits),
