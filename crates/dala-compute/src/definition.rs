@@ -37,13 +37,11 @@ impl Definition {
         let expr = Expr::parse(text, &scope)?;
         // Without inputs, the caller's output is all there is to say how large it is.
         let shape = if self.inputs.is_empty() { OutputShape::Any } else { OutputShape::Inputs };
-        let mut spec =
-            KernelSpec::pointwise(name)
-                .summary(self.summary.unwrap_or_else(|| format!("`{expr}`")))
-                .output(shape, OutputDType::OneOf(NUMBERS))
-                .tolerance(expr.tolerance(|name| {
-                    self.params.iter().any(|param| param.name == name && param.kind == ParamKind::Int)
-                }));
+        let is_whole = |name: &str| self.params.iter().any(|own| own.name == name && own.kind == ParamKind::Int);
+        let mut spec = KernelSpec::pointwise(name)
+            .summary(self.summary.unwrap_or_else(|| format!("`{expr}`")))
+            .output(shape, OutputDType::OneOf(NUMBERS))
+            .tolerance(expr.tolerance(is_whole));
         spec = self.inputs.into_iter().fold(spec, |spec, input| match expr.only_gathers(&input) {
             true => spec.side_input(input, NUMBERS),
             false => spec.input(input, NUMBERS),

@@ -50,11 +50,43 @@ pub struct DeviceFacts {
     pub cpu: bool,
     /// How many units a cube has: on a CPU, one for each core.
     pub units_per_cube: u32,
-    /// How many vectors of elements one unit computes in large launches, as measured.
+    /// How many vectors of elements one unit of a GPU computes in large launches, as measured. A core has a block.
     pub vectors_per_unit: usize,
 }
 
 impl DeviceFacts {
+    /// A CPU of two cores that computes everything: for plans that are made without a device.
+    pub fn of_a_cpu() -> DeviceFacts {
+        DeviceFacts {
+            name: "cpu".to_owned(),
+            f64: true,
+            s64: true,
+            u8: Support::Native,
+            f64_functions: true,
+            reorders_floats: false,
+            max_bindings: 1024,
+            cpu: true,
+            units_per_cube: 2,
+            vectors_per_unit: 512,
+        }
+    }
+
+    /// A GPU behind a graphics driver that has 32-bit types only, for the same.
+    pub fn of_a_gpu() -> DeviceFacts {
+        DeviceFacts {
+            name: "gpu".to_owned(),
+            f64: false,
+            s64: false,
+            u8: Support::Packed,
+            f64_functions: false,
+            reorders_floats: true,
+            max_bindings: 30,
+            cpu: false,
+            units_per_cube: 256,
+            vectors_per_unit: 8,
+        }
+    }
+
     /// How the device computes on `dtype`.
     pub fn support(&self, dtype: DType) -> Support {
         let native = |yes| if yes { Support::Native } else { Support::Refused };

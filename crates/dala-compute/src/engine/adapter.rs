@@ -319,12 +319,8 @@ pub(super) fn describe(
         cpu: kind == DeviceKind::Cpu,
         // Phones may allow no more than 128.
         units_per_cube: if kind == DeviceKind::Cpu { u32::MAX } else { 256 }.min(hardware.max_units_per_cube).max(1),
-        // Best of 4 to 64 on software drivers, and of 64 to 32,768 on the CPU runtime; real GPUs were not measured.
-        vectors_per_unit: match backend {
-            Backend::Cpu => 512,
-            Backend::Gl => 16,
-            _ => 8,
-        },
+        // Best of 4 to 64 on software drivers; real GPUs were not measured.
+        vectors_per_unit: if backend == Backend::Gl { 16 } else { 8 },
     };
     let info = DeviceInfo {
         id: id.to_string(),

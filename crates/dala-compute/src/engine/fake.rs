@@ -87,15 +87,9 @@ impl FakeEngine {
         FakeEngine {
             facts: DeviceFacts {
                 name: "fake".to_owned(),
-                f64: true,
-                s64: true,
-                u8: Support::Native,
-                f64_functions: true,
-                reorders_floats: false,
                 max_bindings: 16,
-                cpu: true,
-                units_per_cube: 2,
                 vectors_per_unit: 8,
+                ..DeviceFacts::of_a_cpu()
             },
             fault,
             counts: Mutex::default(),

@@ -275,15 +275,11 @@ mod tests {
     fn facts(cpu: bool, units_per_cube: u32) -> DeviceFacts {
         DeviceFacts {
             name: "test".to_owned(),
-            f64: true,
-            s64: true,
-            u8: Support::Native,
-            f64_functions: true,
-            reorders_floats: false,
             max_bindings: 16,
             cpu,
             units_per_cube,
             vectors_per_unit: 8,
+            ..DeviceFacts::of_a_cpu()
         }
     }
 

@@ -7,38 +7,14 @@
 mod wrong;
 
 use dala_kernels::Registry;
-use dala_spec::{Blueprint, DType, DeviceFacts, PipelineSpec, PipelineText, StageSpec, Support, TensorType};
+use dala_spec::{Blueprint, DType, DeviceFacts, PipelineSpec, PipelineText, StageSpec, TensorType};
 
-/// A CPU of two cores.
 fn cpu() -> DeviceFacts {
-    DeviceFacts {
-        name: "cpu".to_owned(),
-        f64: true,
-        s64: true,
-        u8: Support::Native,
-        f64_functions: true,
-        reorders_floats: false,
-        max_bindings: 1024,
-        cpu: true,
-        units_per_cube: 2,
-        vectors_per_unit: 512,
-    }
+    DeviceFacts::of_a_cpu()
 }
 
-/// A GPU behind a graphics driver that has 32-bit types only.
 fn gpu() -> DeviceFacts {
-    DeviceFacts {
-        name: "gpu".to_owned(),
-        f64: false,
-        s64: false,
-        u8: Support::Packed,
-        f64_functions: false,
-        reorders_floats: true,
-        max_bindings: 30,
-        cpu: false,
-        units_per_cube: 256,
-        vectors_per_unit: 8,
-    }
+    DeviceFacts::of_a_gpu()
 }
 
 /// A pipeline, as a chain or as TOML, on users' buffers such as `input u8 480x640x4, output u8 480x640`.

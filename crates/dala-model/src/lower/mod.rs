@@ -58,10 +58,6 @@ impl Lowerer<'_> {
         TensorType::new(self.dtype(value), dims_last(self.dims(value)))
     }
 
-    fn name(&self, value: usize) -> &str {
-        &self.network.values[value].name
-    }
-
     /// A value as it is in the file.
     fn first(&mut self, value: usize) -> Result<usize, SpecError> {
         if let Some(cell) = self.values[value].first {
@@ -70,9 +66,9 @@ impl Lowerer<'_> {
         let own = &self.network.values[value];
         let cell = match (&own.constant, self.values[value].last) {
             (Some(data), _) => self.calls.constant(own.ty.clone(), data.clone()),
-            (None, Some(last)) => self.turn(value, last, own.ty.clone(), &[0, 3, 1, 2])?,
+            (None, Some(last)) => self.turn(&own.name, last, &[0, 3, 1, 2])?,
             // Every value is an input, a constant, or made by a layer before.
-            (None, None) => return Err(SpecError::UnknownKernel { name: own.name.clone(), suggestion: None }),
+            (None, None) => return Err(SpecError::internal(format!("`{}` is not made by any layer", own.name))),
         };
         self.values[value].first = Some(cell);
         Ok(cell)
@@ -93,7 +89,7 @@ impl Lowerer<'_> {
                 let first = self.first(value)?;
                 let four = TensorType::new(own.ty.dtype, layout::four(own.ty.shape.dims()));
                 let seen = self.calls.view(first, four);
-                self.turn(value, seen, ty, &[0, 2, 3, 1])?
+                self.turn(&own.name, seen, &[0, 2, 3, 1])?
             }
         };
         self.values[value].last = Some(cell);
@@ -101,26 +97,15 @@ impl Lowerer<'_> {
     }
 
     /// The axes of a cell in another order: nothing to do where only axes of size one change places.
-    fn turn(&mut self, value: usize, cell: usize, ty: TensorType, axes: &[i64; 4]) -> Result<usize, SpecError> {
-        let from = self.calls.ty(cell).shape.dims().to_vec();
-        let moved = axes.iter().map(|axis| *axis as usize).filter(|axis| from[*axis] != 1);
-        if moved.is_sorted() {
+    fn turn(&mut self, name: &str, cell: usize, axes: &[i64]) -> Result<usize, SpecError> {
+        let from = self.calls.ty(cell);
+        let size = |axis: &i64| from.shape.dims()[*axis as usize];
+        let ty = TensorType::new(from.dtype, axes.iter().map(size).collect::<Vec<usize>>());
+        if axes.iter().filter(|axis| size(axis) != 1).is_sorted() {
             return Ok(self.calls.view(cell, ty));
         }
-        let name = format!("{}, turned", self.name(value));
+        let name = format!("{name}, turned");
         self.calls.call(&name, "transpose", &[cell], ty, &Params::new().with("axes", axes.to_vec()))
-    }
-
-    /// The axes of a cell in another order, on the way through a layer.
-    fn reordered(&mut self, layer: &Layer, cell: usize, order: &[i64]) -> Result<usize, SpecError> {
-        if order.is_sorted() {
-            return Ok(cell);
-        }
-        let from = self.calls.ty(cell);
-        let dims: Vec<usize> = order.iter().map(|axis| from.shape.dims()[*axis as usize]).collect();
-        let ty = TensorType::new(from.dtype, dims);
-        let name = format!("{}, turned", layer.name);
-        self.calls.call(&name, "transpose", &[cell], ty, &Params::new().with("axes", order.to_vec()))
     }
 
     /// Whether a value is at hand with its channels last, and not as it is in the file.
@@ -188,13 +173,13 @@ impl Lowerer<'_> {
                         let axes = (2..rank).chain([1]).map(|axis| axis as i64);
                         let order: Vec<i64> = [0].into_iter().chain(axes).collect();
                         let x = self.first(x)?;
-                        let turned = self.reordered(layer, x, &order)?;
+                        let turned = self.turn(&layer.name, x, &order)?;
                         let inputs = [&[turned], &rest[..]].concat();
                         let ty = self.calls.ty(turned).clone();
                         let made = self.calls.call(&layer.name, "batch_norm", &inputs, ty, &params)?;
                         let back = (1..rank - 1).map(|axis| axis as i64);
                         let order: Vec<i64> = [0, rank as i64 - 1].into_iter().chain(back).collect();
-                        self.values[layer.output].first = Some(self.reordered(layer, made, &order)?);
+                        self.values[layer.output].first = Some(self.turn(&layer.name, made, &order)?);
                         Ok(())
                     }
                 }
@@ -329,8 +314,7 @@ impl Lowerer<'_> {
             }
             None => {
                 let cell = self.first(value)?;
-                let params = Params::new().with("axes", vec![2i64, 3, 1, 0]);
-                self.calls.call(&format!("{}, turned", own.name), "transpose", &[cell], ty, &params)
+                self.turn(&own.name, cell, &[2, 3, 1, 0])
             }
         }
     }

@@ -336,7 +336,7 @@ pub(super) mod tests {
     use super::*;
     use crate::plan::{Call, Cell, Graph, Rules, plan};
     use crate::work::{Argument, Border, Count, Filter, Finish, Fragment, Matmul, Move, Pack, Phase, Stencil, Tile};
-    use crate::{DeviceFacts, Expr, Lowering, Program, ResolvedParams, Scope, Signature, Support};
+    use crate::{DeviceFacts, Expr, Lowering, Program, ResolvedParams, Scope, Signature};
 
     pub(in crate::plan) fn ty(dtype: DType, dims: &[usize]) -> TensorType {
         TensorType::new(dtype, dims)
@@ -385,15 +385,10 @@ pub(super) mod tests {
     pub(in crate::plan) fn planned(cells: &[Cell], calls: Vec<Call>, labels: &[&str], fuse: bool) -> Blueprint {
         let facts = DeviceFacts {
             name: "test".to_owned(),
-            f64: true,
-            s64: true,
-            u8: Support::Native,
-            f64_functions: true,
-            reorders_floats: false,
             max_bindings: 8,
-            cpu: true,
             units_per_cube: 4,
             vectors_per_unit: 4,
+            ..DeviceFacts::of_a_cpu()
         };
         let labels = labels.iter().map(|label| (*label).to_owned()).collect();
         plan(Graph::build(cells, calls, labels).unwrap(), &Rules { facts: &facts, launches: &|_| true, fuse }).unwrap()

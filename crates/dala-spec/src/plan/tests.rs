@@ -3,9 +3,7 @@
 use super::*;
 use crate::expr::interpret;
 use crate::work::{Argument, Finish, Fold, FoldOp, Fragment, Map, Move, Phase};
-use crate::{
-    DType, Data, Expr, Lowering, Place, Program, ResolvedParams, Scalar, Scope, Shape, Signature, Support, TensorType,
-};
+use crate::{DType, Data, Expr, Lowering, Place, Program, ResolvedParams, Scalar, Scope, Shape, Signature, TensorType};
 
 /// A small deterministic random number generator.
 struct Random(u64);
@@ -26,18 +24,7 @@ impl Random {
 }
 
 pub(super) fn facts(max_bindings: usize) -> DeviceFacts {
-    DeviceFacts {
-        name: "test".to_owned(),
-        f64: true,
-        s64: true,
-        u8: Support::Native,
-        f64_functions: true,
-        reorders_floats: false,
-        max_bindings,
-        cpu: true,
-        units_per_cube: 2,
-        vectors_per_unit: 8,
-    }
+    DeviceFacts { name: "test".to_owned(), max_bindings, vectors_per_unit: 8, ..DeviceFacts::of_a_cpu() }
 }
 
 /// One launch of an expression.
