@@ -173,7 +173,6 @@ pub(crate) fn open_adapter(backend: Backend) -> Result<Arc<Adapter>, String> {
     }
     attend_exit();
     silence_device_threads();
-    super::cache::settle();
     let mut opened = OPENED.get_or_init(Mutex::default).lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     opened
         .entry(backend)
