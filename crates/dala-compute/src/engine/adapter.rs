@@ -248,14 +248,11 @@ fn open_native(
 #[cfg(feature = "graphics")]
 fn open_wgpu(backend: Backend, api: cubecl::device::WgpuBackend) -> Result<Adapter, String> {
     use cubecl::device::{WgpuDevice, WgpuDeviceKind};
-    use cubecl::wgpu::{
-        AutoCompiler, AutoGraphicsApi, RuntimeOptions, WgpuServer, WgpuSetup, try_init_device, try_init_setup, wgpu,
-    };
+    use cubecl::wgpu::{AutoCompiler, RuntimeOptions, WgpuServer, WgpuSetup, try_init_device, wgpu};
     use cubecl_common::device::Device as _;
 
     let device = WgpuDevice::new(WgpuDeviceKind::DefaultDevice).on(api);
-    let options = RuntimeOptions::try_default().map_err(|error| error.to_string())?;
-    let setup = try_init_setup::<AutoGraphicsApi>(&device, options).map_err(|error| error.to_string())?;
+    let setup = set_up(&device)?;
     // That made it the device that everybody shares who uses the engine. It becomes one of our own, whose thread is ours.
     cubecl_common::device_handle::DeviceHandle::<WgpuServer<AutoCompiler>>::shutdown(device.to_id());
     let options = RuntimeOptions::try_default().map_err(|error| error.to_string())?;
@@ -280,6 +277,19 @@ fn open_wgpu(backend: Backend, api: cubecl::device::WgpuBackend) -> Result<Adapt
     let WgpuSetup { instance, adapter, device, queue, .. } = setup;
     let graphics = Some(super::Graphics { instance, adapter, device, queue });
     Ok(Adapter { info, facts, client, thread: Some(Arc::new(thread)), staging, graphics })
+}
+
+#[cfg(all(feature = "graphics", not(target_family = "wasm")))]
+fn set_up(device: &cubecl::device::WgpuDevice) -> Result<cubecl::wgpu::WgpuSetup, String> {
+    use cubecl::wgpu::{AutoGraphicsApi, RuntimeOptions, try_init_setup};
+
+    let options = RuntimeOptions::try_default().map_err(|error| error.to_string())?;
+    try_init_setup::<AutoGraphicsApi>(device, options).map_err(|error| error.to_string())
+}
+
+#[cfg(all(feature = "graphics", target_family = "wasm"))]
+fn set_up(_device: &cubecl::device::WgpuDevice) -> Result<cubecl::wgpu::WgpuSetup, String> {
+    Err("browsers let nobody wait for a device, and everything here does".to_owned())
 }
 
 fn describe(backend: Backend, kind: DeviceKind, driver: Option<String>, client: &Client) -> (DeviceInfo, DeviceFacts) {

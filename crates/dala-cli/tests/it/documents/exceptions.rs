@@ -65,6 +65,7 @@ pub(crate) const NOT_RUN: &[Exception] = &[
     ci("DALA_PROPERTY_CASES=2000 cargo test -p dala-compute --test it random -- --nocapture", TESTS),
     ci("DALA_PIPELINE_CASES=2000 cargo test -p dala-compute --test it pipelines -- --nocapture", TESTS),
     never("scripts/mutation-check", BY_HAND),
+    never("scripts/reach", BY_HAND),
     // The guide to kernels: its kernel is compiled and checked by `dala-kernels`.
     never("pip install -r crates/dala-compute/tests/golden/requirements.txt", PACKAGES),
     never("cd crates/dala-compute/tests/golden && python make_golden.py", PACKAGES),
