@@ -68,13 +68,13 @@ pub fn compile(
 }
 
 /// The most bytes of a transient: what is larger fits no memory, and sizes of it no number.
-const LARGEST_TRANSIENT: usize = 1 << 40;
+const LARGEST_TRANSIENT: u64 = 1 << 40;
 
 /// Transients that fit no memory, each with the first stage that uses it. Buffers have memory already.
 fn too_large(pipeline: &PipelineSpec, types: &[Option<TensorType>]) -> Vec<StageProblem> {
     let huge = |ty: &TensorType| {
         let bytes = ty.shape.checked_len().and_then(|len| len.checked_mul(ty.dtype.size()));
-        bytes.is_none_or(|bytes| bytes > LARGEST_TRANSIENT)
+        bytes.is_none_or(|bytes| bytes as u64 > LARGEST_TRANSIENT)
     };
     let uses = |stage: &StageSpec, cell: usize| match stage {
         StageSpec::Run { inputs, output, .. } => *output == cell || inputs.contains(&cell),

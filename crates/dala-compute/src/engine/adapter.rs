@@ -225,7 +225,6 @@ pub(crate) fn open_adapter(id: AdapterId) -> Result<Arc<Adapter>, String> {
     }
     attend_exit();
     silence_caught_panics();
-    super::cache::settle();
     let mut opened = OPENED.get_or_init(Mutex::default).lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let before = opened.get(&id);
     if let Some(adapter) = before.filter(|adapter| !adapter.is_lost()) {

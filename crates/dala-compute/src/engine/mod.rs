@@ -7,7 +7,6 @@
 
 mod adapter;
 pub mod bare;
-mod cache;
 #[cfg(feature = "cpu")]
 mod cpu;
 mod cube;
@@ -44,7 +43,6 @@ use crate::DeviceOptions;
 
 pub(crate) use adapter::{Adapter, AdapterId, kinds, open_adapter};
 pub use adapter::{Backend, DeviceInfo, DeviceKind, Limits};
-pub use cache::{keep_kernels_in, kernel_folder};
 pub use ending::attend_exit;
 pub use error::EngineError;
 pub(crate) use error::caught;

@@ -26,8 +26,8 @@ const BY_HAND: &str = "takes long, and is for people";
 
 pub(crate) const NOT_RUN: &[Exception] = &[
     ci("scripts/setup-debian.sh", "scripts/setup-debian.sh"),
-    // CI builds the same command without installing it: alone it would build the engine once more.
-    ci("cargo install --locked --debug --path crates/dala-cli", BUILD),
+    // CI builds the same command in the profile of the tests: in this one it would build the engine once more.
+    ci("cargo install --locked --path crates/dala-cli", BUILD),
     ci("dala self-test --device cpu", "debug/dala\" self-test"),
     // Benchmarks.
     ci("dala bench fusion --device cpu", "bench \"$suite\" --device \"$device\""),
@@ -65,6 +65,7 @@ pub(crate) const NOT_RUN: &[Exception] = &[
     ci("DALA_PROPERTY_CASES=2000 cargo test -p dala-compute --test it random -- --nocapture", TESTS),
     ci("DALA_PIPELINE_CASES=2000 cargo test -p dala-compute --test it pipelines -- --nocapture", TESTS),
     never("scripts/mutation-check", BY_HAND),
+    never("scripts/reach", BY_HAND),
     // The guide to kernels: its kernel is compiled and checked by `dala-kernels`.
     never("pip install -r crates/dala-compute/tests/golden/requirements.txt", PACKAGES),
     never("cd crates/dala-compute/tests/golden && python make_golden.py", PACKAGES),
