@@ -56,7 +56,7 @@ fn layout(shape: &Shape) -> Option<(usize, usize, bool)> {
 }
 
 fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
-    let (image, chosen) = (shapes::image(call, 0)?, shapes::chosen(call)?);
+    let (image, chosen) = (shapes::image_with_tables(call, 0)?, shapes::chosen(call)?);
     let wanted = |size: &[i64]| match size {
         [height, width] => ShapeProblem::Output(format!("{{1, 3, {height}, {width}}} or {{{height}, {width}, 3}}")),
         _ => ShapeProblem::Output("{1, 3, height, width} or {height, width, 3}".to_owned()),
@@ -66,6 +66,7 @@ fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
         return Err(ShapeProblem::Param("size", 0.0, 65535.0));
     }
     let (height, width, _) = layout(chosen).ok_or_else(|| wanted(size))?;
+    shapes::output_with_tables(height, width)?;
     if !size.is_empty() && size != [height as i64, width as i64] {
         return Err(wanted(size));
     }

@@ -29,6 +29,10 @@ pub fn kernel() -> Kernel {
 
 fn shape(call: &dala_spec::ShapeCall) -> Result<dala_spec::Shape, dala_spec::ShapeProblem> {
     let shape = shapes::other_size(call)?;
+    shapes::image_with_tables(call, 0)?;
+    if let Some(to) = shape.image() {
+        shapes::output_with_tables(to.height, to.width)?;
+    }
     match call.inputs[0].shape.is_empty() && !shape.is_empty() {
         true => Err(dala_spec::ShapeProblem::Input(0, "of at least one pixel".to_owned())),
         false => Ok(shape),

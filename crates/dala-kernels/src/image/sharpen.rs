@@ -8,7 +8,7 @@ use dala_spec::{
 };
 
 use crate::keys::{AMOUNT, BORDER};
-use crate::lower::{filter, shapes};
+use crate::lower::filter;
 use crate::{Kernel, Reference};
 
 /// The kernel.
@@ -16,7 +16,7 @@ pub fn kernel() -> Kernel {
     let spec = KernelSpec::new("sharpen", Class::Stencil)
         .summary("Unsharp mask: `x + amount * (x - blurred)`")
         .input("x", PIXELS)
-        .computed("the input's", OutputDType::Inputs, shapes::same_image)
+        .computed("the input's", OutputDType::Inputs, filter::same_image)
         .param(param(AMOUNT, ParamKind::Float).default(1.0).range(-16.0, 16.0).summary("how much"))
         .param(filter::border_param())
         .tolerance(Tolerance::close(64.0, 64.0).levels(1));

@@ -9,7 +9,7 @@ use dala_spec::{
 };
 
 use crate::keys::{BORDER, DIRECTION, SCALE};
-use crate::lower::{filter, shapes};
+use crate::lower::filter;
 use crate::{Kernel, Reference};
 
 /// The kernel.
@@ -17,7 +17,7 @@ pub fn kernel() -> Kernel {
     let spec = KernelSpec::new("sobel", Class::Stencil)
         .summary("Sobel gradient: where brightness changes")
         .input("x", PIXELS)
-        .computed("the input's", OutputDType::Inputs, shapes::same_image)
+        .computed("the input's", OutputDType::Inputs, filter::same_image)
         .param(
             param(DIRECTION, ParamKind::words(&["magnitude", "x", "y"]))
                 .default("magnitude")

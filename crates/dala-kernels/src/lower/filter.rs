@@ -90,7 +90,8 @@ pub(crate) fn filtered(
 /// The positions and weights of a filter along an axis of `len` places.
 fn table(lowering: &mut Lowering, border: Border, len: usize, weights: &[f32]) -> (Place, Place) {
     let radius = (weights.len() / 2) as i64;
-    let (mut places, mut table) = (Vec::new(), Vec::new());
+    let entries = len * weights.len();
+    let (mut places, mut table) = (Vec::with_capacity(entries), Vec::with_capacity(entries));
     for at in 0..len as i64 {
         for (tap, weight) in weights.iter().enumerate() {
             let place = border.place(at + tap as i64 - radius, len);
@@ -102,11 +103,17 @@ fn table(lowering: &mut Lowering, border: Border, len: usize, weights: &[f32]) -
 }
 
 /// The most entries of a table that a radius may ask for.
-const MAX_ENTRIES: usize = 1 << 27;
+const MAX_ENTRIES: usize = 1 << 24;
+
+/// A picture of the input's own shape, for filters of a few taps.
+pub(crate) fn same_image(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
+    shapes::image_with_tables(call, 0)?;
+    Ok(call.inputs[0].shape.clone())
+}
 
 /// A picture of the input's own shape, with a `radius` that does not ask for too much.
 pub(crate) fn image_of_radius(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
-    let image = shapes::image(call, 0)?;
+    let image = shapes::image_with_tables(call, 0)?;
     let longest = image.height.max(image.width).max(1);
     let most = (MAX_ENTRIES / longest).saturating_sub(1) / 2;
     match call.params.int(RADIUS) as usize <= most || call.inputs[0].shape.is_empty() {

@@ -10,6 +10,26 @@ pub(crate) fn image(call: &ShapeCall, index: usize) -> Result<ImageShape, ShapeP
     call.inputs[index].shape.image().ok_or(ShapeProblem::Input(index, IMAGE.to_owned()))
 }
 
+/// The longest side of a picture of which every row and column has entries in a table.
+pub(crate) const LONGEST_SIDE: usize = 1 << 20;
+
+/// Refuses an output whose sides are too long for tables.
+pub(crate) fn output_with_tables(height: usize, width: usize) -> Result<(), ShapeProblem> {
+    match height.max(width) <= LONGEST_SIDE {
+        true => Ok(()),
+        false => Err(ShapeProblem::Output(format!("of at most {LONGEST_SIDE} rows and columns"))),
+    }
+}
+
+/// Input `index` as a picture whose sides are not too long for tables.
+pub(crate) fn image_with_tables(call: &ShapeCall, index: usize) -> Result<ImageShape, ShapeProblem> {
+    let image = image(call, index)?;
+    match image.height.max(image.width) <= LONGEST_SIDE || call.inputs[index].shape.is_empty() {
+        true => Ok(image),
+        false => Err(ShapeProblem::Input(index, format!("of at most {LONGEST_SIDE} rows and columns"))),
+    }
+}
+
 /// The output's shape as the caller chose it.
 pub(crate) fn chosen<'a>(call: &ShapeCall<'a>) -> Result<&'a Shape, ShapeProblem> {
     call.output.ok_or(ShapeProblem::Output("given".to_owned()))
@@ -80,4 +100,39 @@ pub(crate) fn without_full_axes(call: &ShapeCall) -> Result<Shape, ShapeProblem>
 pub(crate) fn with_axis(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
     axis("axis", call.params.int(AXIS), call.inputs[0].shape.rank())?;
     Ok(call.inputs[0].shape.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use dala_spec::{DType, Params, TensorType, validate};
+
+    use crate::Registry;
+
+    /// Sides that a stranger claims must not decide how much memory planning takes.
+    #[test]
+    fn tables_stay_small() {
+        let refusal = |name: &str, from: [usize; 3], to: &[usize], params: Params| {
+            let kernel = Registry::built_in().get(name).unwrap().clone();
+            let dtype = if name == "preprocess" { DType::F32 } else { DType::U8 };
+            let types = (TensorType::new(DType::U8, from), TensorType::new(dtype, to.to_vec()));
+            validate(&kernel.spec, &[types.0], &types.1, &params).err().map(|problems| problems[0].to_string())
+        };
+        let long = [(1 << 20) + 1, 4, 4];
+        for name in ["blur", "box_blur", "sharpen", "sobel"] {
+            assert_eq!(refusal(name, [1 << 20, 4, 4], &[1 << 20, 4, 4], Params::new()), None, "{name}");
+            let problem = refusal(name, long, &long, Params::new()).unwrap();
+            assert!(problem.contains("of at most 1048576 rows and columns"), "{problem}");
+        }
+        for name in ["resize", "preprocess"] {
+            let channels = if name == "preprocess" { 3 } else { 4 };
+            assert_eq!(refusal(name, [8, 1 << 20, 4], &[8, 8, channels], Params::new()), None, "{name}");
+            assert!(refusal(name, long, &[8, 8, channels], Params::new()).unwrap().contains("1048576"));
+            assert!(refusal(name, [8, 8, 4], &[8, long[0], channels], Params::new()).unwrap().contains("1048576"));
+        }
+        let wide = Params::new().with("radius", 256);
+        let panorama = [16, 32_704, 4];
+        assert_eq!(refusal("blur", panorama, &panorama, wide.clone()), None);
+        let wider = [16, 32_705, 4];
+        assert!(refusal("blur", wider, &wider, wide).unwrap().contains("radius"));
+    }
 }

@@ -54,6 +54,9 @@ impl Axis {
     }
 }
 
+/// The most places or weights of one axis that a layer may need.
+const MAX_ENTRIES: usize = 1 << 24;
+
 impl Lowerer<'_> {
     pub(super) fn resize(
         &mut self,
@@ -73,6 +76,12 @@ impl Lowerer<'_> {
         for (axis, number) in [(rows, 1), (columns, 2)] {
             if axis.from == axis.to && axis.scale == 1.0 {
                 continue;
+            }
+            // What a file claims must not decide how much memory its loading takes.
+            let entries = if mode == ResizeMode::Nearest { axis.to } else { axis.to.saturating_mul(axis.from) };
+            if entries > MAX_ENTRIES {
+                let (name, shape) = (layer.name.clone(), format!("{{{}, {}}}", axis.to, axis.from));
+                return Err(SpecError::TooLarge { name, shape });
             }
             let (rows, columns) = if number == 1 { (axis.to, width) } else { (to_height, axis.to) };
             let ty = TensorType::new(dtype, [batch, rows, columns, channels]);
@@ -99,5 +108,25 @@ impl Lowerer<'_> {
         }
         self.values[layer.output].last = Some(cell);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Model;
+    use crate::builder::{Net, text};
+
+    #[test]
+    fn a_claimed_size_takes_no_memory() {
+        let lowered = |mode: &'static str, factor: f32| {
+            let net = Net::new(13).x(&[1, 1, 1000, 1]).floats("s", &[4], vec![1.0, 1.0, factor, 1.0]);
+            let net = net.node("Resize", &["x", "", "s"], "y", vec![text("mode", mode)]).output("y");
+            let network = Model::read(net.bytes()).unwrap().resolve(1).unwrap();
+            super::super::lower(&network).map(drop).map_err(|error| error.code())
+        };
+        assert_eq!(lowered("nearest", 16_000.0), Ok(()));
+        assert_eq!(lowered("nearest", 17_000.0), Err("shape_too_large"));
+        assert_eq!(lowered("linear", 16.0), Ok(()));
+        assert_eq!(lowered("linear", 17.0), Err("shape_too_large"));
     }
 }

@@ -97,7 +97,11 @@ fn tokenise(source: &Arc<str>) -> Result<Vec<(Token, usize, usize)>, ExprError> 
             let len = number_len(rest);
             let text = &rest[..len];
             let token = if text.contains(['.', 'e', 'E']) {
-                text.parse().map(Token::Float).map_err(|_| format!("`{text}` is not a number"))
+                match text.parse::<f64>() {
+                    Ok(value) if value.is_finite() => Ok(Token::Float(value)),
+                    Ok(_) => Err(format!("`{text}` is too large for a float")),
+                    Err(_) => Err(format!("`{text}` is not a number")),
+                }
             } else {
                 text.parse().map(Token::Int).map_err(|_| format!("`{text}` does not fit 64 bits"))
             };
@@ -454,6 +458,7 @@ mod tests {
             ("relu * 2", "`relu` is a function: write `relu(…)`", (0, 4)),
             ("coord(x)", "an axis is a whole number from 0, written out", (6, 7)),
             ("99999999999999999999", "`99999999999999999999` does not fit 64 bits", (0, 20)),
+            ("x + 7e308", "`7e308` is too large for a float", (4, 9)),
             ("", "expected a value, found the end", (0, 0)),
         ] {
             let error = parse(text).unwrap_err();

@@ -47,14 +47,25 @@ fn write_expr(f: &mut fmt::Formatter<'_>, expr: &Expr, around: u8) -> fmt::Resul
         Node::Channel => f.write_str("channel"),
         Node::Coord(axis) => write!(f, "coord({axis})"),
         Node::Dim(axis) => write!(f, "dim({axis})"),
-        Node::ChannelOf(of, channel) => match (&*of.node, channel) {
-            (Node::Input(name), 0..4) => write!(f, "{name}.{}", ["r", "g", "b", "a"][*channel]),
-            _ => {
+        Node::ChannelOf(of, channel) => {
+            let Some(letter) = ["r", "g", "b", "a"].get(*channel) else {
                 f.write_str("channel(")?;
                 write_expr(f, of, 0)?;
-                write!(f, ", {channel})")
+                return write!(f, ", {channel})");
+            };
+            // As it is read, so that it nests no deeper: a channel may follow what needs no parentheses anywhere.
+            match &*of.node {
+                Node::Input(_) | Node::ChannelOf(..) | Node::Gather(..) | Node::Cast(..) | Node::Call(..) => {
+                    write_expr(f, of, 0)?;
+                }
+                _ => {
+                    f.write_str("(")?;
+                    write_expr(f, of, 0)?;
+                    f.write_str(")")?;
+                }
             }
-        },
+            write!(f, ".{letter}")
+        }
         Node::Gather(of, index) => {
             f.write_str("gather(")?;
             write_expr(f, of, 0)?;
