@@ -46,6 +46,8 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Compare every kernel on every device with plain Rust, for bug reports
     SelfTest(SelfTestArgs),
+    /// Show or remove the compiled kernels that are kept for the next process
+    Cache(CacheArgs),
     /// Print a script that completes `dala` in a shell
     #[command(after_help = "\
 Examples:
@@ -66,6 +68,22 @@ Examples:
         #[arg(value_name = "DIR")]
         folder: Option<PathBuf>,
     },
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The machine code of the CPU device is kept in a folder that only you can write to. DALA_CACHE names another one, or says `off`. Graphics drivers have caches of their own.
+
+Examples:
+  dala cache
+  dala cache --clear")]
+pub(crate) struct CacheArgs {
+    /// Remove all of them
+    #[arg(long)]
+    pub(crate) clear: bool,
+    /// Print a JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

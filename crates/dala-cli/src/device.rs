@@ -1,10 +1,15 @@
 //! Opening the device that was asked for.
 
 use anyhow::{Result, anyhow};
-use dala_compute::{Device, Error};
+use dala_compute::{Device, Error, KernelCache};
+
+use crate::output;
 
 /// Opens a device. If there is none of that name, says which there are.
 pub(crate) fn open(name: &str) -> Result<Device> {
+    if let Some(why) = KernelCache::get().refused() {
+        output::warn(&format!("kernels are not kept for the next time: {why}"));
+    }
     Device::open(name).map_err(|error| match error {
         Error::UnknownDevice { .. } | Error::DeviceUnavailable { .. } => anyhow!("{error}\n  {}", choice(&available())),
         other => other.into(),

@@ -5,6 +5,7 @@
 mod args;
 mod batch;
 mod bench;
+mod cache;
 mod classify;
 mod commands;
 mod device;
@@ -52,6 +53,7 @@ fn run(command: &Command, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         Command::Model { command: ModelCommand::Info(args) } => model::info(args, out),
         Command::Bench(args) => bench::run(args, out),
         Command::SelfTest(args) => self_test::run(args, out),
+        Command::Cache(args) => cache::run(args, out),
         Command::Completions { shell } => commands::completions(*shell, out),
         Command::Man { folder } => commands::man(folder.as_deref(), out),
     }?;

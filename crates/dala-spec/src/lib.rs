@@ -24,6 +24,9 @@
 //! # Ok::<(), dala_spec::ExprError>(())
 //! ```
 
+/// The number of this crate's sources: what was derived from others must not be taken for what would be derived from these.
+pub const SOURCES: &str = env!("DALA_SOURCES");
+
 mod data;
 mod dtype;
 mod error;

@@ -258,8 +258,9 @@ fn startup(device: &Device) -> anyhow::Result<Vec<Row>> {
         let name = device.info().backend.name();
         let output = Command::new(&own)
             .args(["bench", "frame", "--device", name])
+            .env("DALA_CACHE", folder.join("kernels"))
             // Drivers keep what they compile: the first process must not find what others left there.
-            .env("MESA_SHADER_CACHE_DIR", &folder)
+            .env("MESA_SHADER_CACHE_DIR", folder.join("driver"))
             .output()?;
         let text = String::from_utf8_lossy(&output.stdout);
         text.trim().parse().with_context(|| format!("the other process said {text}"))

@@ -5,7 +5,7 @@ use std::fs;
 use super::dala;
 use super::folder::Folder;
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 15] = [
     "info",
     "kernels",
     "eval",
@@ -18,6 +18,7 @@ const COMMANDS: [&str; 14] = [
     "model",
     "bench",
     "self-test",
+    "cache",
     "completions",
     "man",
 ];

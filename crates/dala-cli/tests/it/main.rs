@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, reason = "tests")]
 
 mod batch;
+#[cfg(unix)]
+mod cache;
 mod commands;
 mod documents;
 mod eval;

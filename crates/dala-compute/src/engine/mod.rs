@@ -7,6 +7,8 @@
 
 mod adapter;
 pub mod bare;
+#[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "drivers keep the kernels of other devices"))]
+mod cache;
 #[cfg(feature = "cpu")]
 mod cpu;
 mod cube;
@@ -43,6 +45,7 @@ use crate::DeviceOptions;
 
 pub(crate) use adapter::{Adapter, AdapterId, kinds, open_adapter};
 pub use adapter::{Backend, DeviceInfo, DeviceKind, Limits};
+pub use cache::KernelCache;
 pub use ending::attend_exit;
 pub use error::EngineError;
 pub(crate) use error::caught;

@@ -101,6 +101,7 @@ fn shell(folder: &Folder, command: &str) -> Run {
         .current_dir(folder.path("."))
         .env("PATH", path)
         .env("DALA_DEVICE", "cpu")
+        .env("DALA_CACHE", "off")
         .output()
         .unwrap();
     output.into()

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::super::{EngineError, Launch};
 use super::ready::{Length, Ready};
 use super::server::Taken;
-use super::{lock, piece};
+use super::{NotReady, lock, piece};
 
 /// How many forms of a step are kept: more would be looked through in vain where every launch has other values.
 const FORMS: usize = 8;
@@ -66,8 +66,8 @@ impl Forms {
     pub(super) fn ready(
         &self,
         Shape { places, sizes }: Shape,
-        describe: impl FnOnce() -> Result<(Option<Taken>, Arc<Length>), EngineError>,
-    ) -> Result<Option<Arc<Ready>>, EngineError> {
+        describe: impl FnOnce() -> Result<(Option<Taken>, Arc<Length>), NotReady>,
+    ) -> Result<Option<Arc<Ready>>, NotReady> {
         let mut forms = lock(&self.0);
         let place = match forms.iter().position(|form| form.sizes == sizes) {
             Some(place) => place,

@@ -1,15 +1,17 @@
 //! The CPU as a device: the engine's compiler and memory, and threads of our own.
 //!
 //! The engine's threads wait by yielding, so that the device nearly stands still beside any other load, and a launch costs
-//! it 9 µs. Here a launch is described to the engine once, on its thread ([`server`]); what comes of it is code, pointers
+//! it 9 µs. Here a launch is described to the engine once, on its thread ([`server`]); what comes of it is code ([`code`]), pointers
 //! and numbers ([`ready`], found again by [`forms`]), which the thread that asks runs in a loop, large launches together with
 //! threads that sleep in between ([`workers`]). What was launched is done when the call returns, and what failed is known then.
 
+mod code;
 mod forms;
 mod ready;
 mod server;
 mod workers;
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,6 +19,7 @@ use std::time::{Duration, Instant};
 use cubecl::MemoryScope;
 use cubecl::client::Client;
 use cubecl::device::DeviceId;
+use cubecl::prelude::{CubeKernel, KernelId};
 use cubecl::server::{Handle, ServerError};
 use cubecl_environment::stream::StreamId;
 use cubecl_server::storage::{BytesResource, ManagedResource};
@@ -30,7 +33,7 @@ use super::heap::{self, Heap, Slot};
 use super::{Adapter, Engine, EngineError, HeldThread, Kept, Launch, Memory, Recording, Synchronisation};
 use forms::{Forms, Shape};
 use ready::{Length, Pass, Ready};
-use server::{Taken, TakingServer, taken};
+use server::{NotTaken, Taken, TakingServer, codes, taken};
 
 /// Not the number of the engine's own CPU device, so that its thread is ours alone.
 const DEVICE: DeviceId = DeviceId { type_id: 0, index_id: 0xda1a };
@@ -59,8 +62,34 @@ pub(crate) struct CpuEngine {
     heap: SharedHeap,
     /// How many pieces of memory hold a failure.
     failed: Arc<AtomicUsize>,
-    compiled: kernels::CompileCount,
+    /// Kernels whose machine code was made.
+    made: AtomicU64,
+    /// Part of every kernel, and of no interest here.
+    generated: kernels::CompileCount,
     launches: AtomicU64,
+}
+
+/// Why a launch is not ready.
+enum NotReady {
+    /// The code of its kernel is to be obtained first.
+    Missing(Box<dyn CubeKernel>),
+    Failed(EngineError),
+}
+
+impl NotReady {
+    /// The error of a launch whose kernel was obtained.
+    fn into_error(self) -> EngineError {
+        match self {
+            NotReady::Missing(_) => EngineError::internal("a kernel that was built is not known"),
+            NotReady::Failed(error) => error,
+        }
+    }
+}
+
+impl From<EngineError> for NotReady {
+    fn from(error: EngineError) -> NotReady {
+        NotReady::Failed(error)
+    }
 }
 
 type SharedHeap = Arc<Mutex<Heap<Arc<Chunk>>>>;
@@ -140,7 +169,8 @@ impl CpuEngine {
             client,
             heap: Arc::default(),
             failed: Arc::default(),
-            compiled: kernels::CompileCount::default(),
+            made: AtomicU64::new(0),
+            generated: kernels::CompileCount::default(),
             launches: AtomicU64::new(0),
         })
     }
@@ -167,12 +197,13 @@ impl CpuEngine {
     }
 
     /// Describes a launch to the engine; none if there is nothing to do.
-    fn describe(&self, launch: &Launch) -> Result<Option<Taken>, EngineError> {
+    fn describe(&self, launch: &Launch) -> Result<Option<Taken>, NotReady> {
         let (units, max) = (launch.geometry.units, self.adapter.info.limits.max_units.max(self.facts.units_per_cube));
         if units > max {
             return Err(EngineError::LimitExceeded {
                 what: format!("{units} units in a cube, and the limit is {max}"),
-            });
+            }
+            .into());
         }
         let handles = |memories: &[Memory]| -> Result<SmallVec<[Handle; 4]>, EngineError> {
             memories.iter().map(|memory| piece(memory).map(|piece| piece.handle.clone())).collect()
@@ -189,16 +220,52 @@ impl CpuEngine {
             aliases: &launch.aliases,
             params: &launch.params,
         };
-        // What it may build, it builds with a compiler that the end of the process must not meet.
-        let _queued = Call::begin()?;
         let (described, taken) =
-            self.thread.run(|| taken(|| kernels::launch(&self.client, &self.compiled, &described)))?;
+            self.thread.run(|| taken(|| kernels::launch(&self.client, &self.generated, &described)))?;
         described.map_err(|refused| EngineError::internal(refused.0))?;
-        Ok(taken.transpose()?)
+        taken.transpose().map_err(|not| match not {
+            NotTaken::Missing(kernel) => NotReady::Missing(kernel),
+            NotTaken::Refused(error) => NotReady::Failed(error.into()),
+        })
+    }
+
+    /// The launches, ready to run; each none if there is nothing to do. Kernels that are new are built side by side.
+    fn all_ready(&self, launches: &[Launch]) -> Vec<Result<Option<Arc<Ready>>, EngineError>> {
+        let (mut missing, mut kernels) = (Vec::new(), Vec::new());
+        let first = |(number, launch)| match self.ready(launch) {
+            Ok(ready) => Ok(ready),
+            Err(NotReady::Failed(error)) => Err(error),
+            Err(NotReady::Missing(kernel)) => {
+                missing.push((number, kernel.id()));
+                kernels.push(kernel);
+                Ok(None)
+            }
+        };
+        let mut ready: Vec<_> = launches.iter().enumerate().map(first).collect();
+        if missing.is_empty() {
+            return ready;
+        }
+        let obtained = self.obtain(kernels);
+        for (number, id) in missing {
+            let again = || self.ready(&launches[number]).map_err(NotReady::into_error);
+            ready[number] = match &obtained {
+                Ok(failures) => failures.get(&id).map_or_else(again, |failure| Err(failure.clone())),
+                Err(failure) => Err(failure.clone()),
+            };
+        }
+        ready
+    }
+
+    /// Obtains the code of kernels, and says which of them failed.
+    fn obtain(&self, kernels: Vec<Box<dyn CubeKernel>>) -> Result<HashMap<KernelId, EngineError>, EngineError> {
+        let codes = codes().ok_or_else(|| EngineError::internal("the CPU device has no code"))?;
+        // They are built with a compiler that the end of the process must not meet.
+        let _building = Call::begin()?;
+        Ok(codes.obtain(kernels, self.threads(), &self.made))
     }
 
     /// The launch, ready to run; none if there is nothing to do.
-    fn ready(&self, launch: &Launch) -> Result<Option<Arc<Ready>>, EngineError> {
+    fn ready(&self, launch: &Launch) -> Result<Option<Arc<Ready>>, NotReady> {
         let length = || {
             let bytes = launch.reads.iter().chain(&launch.outputs).map(|memory| memory.capacity).sum();
             Arc::new(Length::guess(bytes))
@@ -307,7 +374,7 @@ impl Engine for CpuEngine {
 
     fn launch(&self, launches: &[Launch]) -> Vec<Result<(), EngineError>> {
         self.launches.fetch_add(launches.len() as u64, Ordering::Relaxed);
-        let ready: Vec<_> = launches.iter().map(|launch| self.ready(launch)).collect();
+        let ready = self.all_ready(launches);
         let pass = Pass::new(self.threads(), ready.iter().flatten().flatten().map(|ready| &**ready));
         let run = |(launch, ready): (&Launch, Result<Option<Arc<Ready>>, EngineError>)| {
             let result = ready.and_then(|ready| match (self.unreadable(launch), ready) {
@@ -335,14 +402,14 @@ impl Engine for CpuEngine {
 
     fn profile(&self, launch: &Launch) -> Result<Duration, EngineError> {
         // What is built is not what is measured.
-        self.ready(launch)?;
+        self.all_ready(std::slice::from_ref(launch)).remove(0)?;
         let start = Instant::now();
         self.launch(std::slice::from_ref(launch)).remove(0)?;
         Ok(start.elapsed())
     }
 
     fn build(&self, launches: &[Launch]) -> Vec<Result<(), EngineError>> {
-        launches.iter().map(|launch| self.ready(launch).map(drop)).collect()
+        self.all_ready(launches).into_iter().map(|ready| ready.map(drop)).collect()
     }
 
     fn synchronise(&self, outputs: Vec<Memory>) -> Box<dyn Synchronisation> {
@@ -371,7 +438,7 @@ impl Engine for CpuEngine {
     }
 
     fn compilations(&self) -> u64 {
-        self.compiled.get()
+        self.made.load(Ordering::Relaxed)
     }
 
     fn launches(&self) -> u64 {
@@ -382,7 +449,11 @@ impl Engine for CpuEngine {
     fn launch_faulty(&self, output: &Memory, fault: super::tests::Fault) -> Result<(), EngineError> {
         let handle = &piece(output)?.handle;
         let ((), taken) = self.thread.run(|| taken(|| super::tests::launch_faulty(&self.client, handle, fault)))?;
-        let result = taken.transpose().map(drop).map_err(EngineError::from);
+        let result = match taken {
+            Some(Err(NotTaken::Missing(kernel))) => self.obtain(vec![kernel])?.into_values().next().map_or(Ok(()), Err),
+            Some(Err(NotTaken::Refused(error))) => Err(error.into()),
+            Some(Ok(_)) | None => Ok(()),
+        };
         piece(output)?.fail(result.clone().err());
         result
     }

@@ -8,7 +8,8 @@ use std::time::Instant;
 
 use cubecl_llvm::PlironData;
 
-use super::server::{Code, Taken};
+use super::code::Code;
+use super::server::Taken;
 use super::workers::{Enlisted, Helpers, MAX_UNITS, Units};
 
 /// Launches that take longer than this on one thread are shared with helpers that are awake, in nanoseconds.

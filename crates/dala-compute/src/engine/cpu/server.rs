@@ -2,15 +2,13 @@
 //! taken down instead of executed.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use cubecl::bytes::Bytes;
 use cubecl::device::DeviceId;
-use cubecl::prelude::{CubeCount, CubeKernel, KernelId};
+use cubecl::prelude::{CubeCount, CubeKernel};
 use cubecl::server::{
-    BufferBinding, CopyDescriptor, KernelArguments, KernelResource, LaunchError, ProfileError, ProfilingToken, Server,
+    BufferBinding, CopyDescriptor, KernelArguments, KernelResource, ProfileError, ProfilingToken, Server,
     ServerCommunication, ServerError, ServerStorage, ServerUtilities,
 };
 use cubecl_common::device::{DeviceService, ServerUtilitiesHandle};
@@ -18,26 +16,14 @@ use cubecl_common::profile::ProfileDuration;
 use cubecl_cpu::compute::server::CpuServer;
 use cubecl_environment::future::DynFut;
 use cubecl_environment::stream::StreamId;
-use cubecl_llvm::{PlironCompiler, PlironEngine, PlironOptions};
-use cubecl_server::compiler::CompilationError;
 use cubecl_server::config::compilation::F16Evaluation;
 use cubecl_server::config::{CubeClRuntimeConfig, RuntimeConfig};
 use cubecl_server::execution::LaunchMode;
-use cubecl_server::kernel::CompiledKernel;
 use cubecl_server::logging::ServerLogger;
 use cubecl_server::memory_management::{ManagedMemoryHandle, MemoryAllocationMode, StreamMemoryReport};
 use cubecl_server::storage::{BytesStorage, ComputeStorage, ManagedResource};
 
-/// Every piece of memory begins at a multiple of so many bytes: kernels are compiled for that.
-const ALIGNMENT: u32 = 64;
-
-/// Machine code of a kernel.
-#[derive(Clone)]
-pub(super) struct Code {
-    pub(super) engine: PlironEngine,
-    /// Units along each axis.
-    pub(super) units: [u32; 3],
-}
+use super::code::{Code, Codes, refused};
 
 /// A launch as it was asked for.
 pub(super) struct Taken {
@@ -52,57 +38,62 @@ pub(super) struct Taken {
 // SAFETY: the pointers are only numbers here; who uses them says why that is right.
 unsafe impl Send for Taken {}
 
+/// Why a launch was not taken down.
+pub(super) enum NotTaken {
+    /// The code of its kernel is to be obtained first.
+    Missing(Box<dyn CubeKernel>),
+    Refused(ServerError),
+}
+
+impl From<ServerError> for NotTaken {
+    fn from(error: ServerError) -> NotTaken {
+        NotTaken::Refused(error)
+    }
+}
+
 thread_local! {
     /// What was taken down last, on the device's thread.
-    static TAKEN: RefCell<Option<Result<Taken, ServerError>>> = const { RefCell::new(None) };
+    static TAKEN: RefCell<Option<Result<Taken, NotTaken>>> = const { RefCell::new(None) };
 }
 
 /// The launch that `describe` makes, if it makes one. Called on the device's thread.
-pub(super) fn taken<T>(describe: impl FnOnce() -> T) -> (T, Option<Result<Taken, ServerError>>) {
+pub(super) fn taken<T>(describe: impl FnOnce() -> T) -> (T, Option<Result<Taken, NotTaken>>) {
     TAKEN.take();
     let described = describe();
     (described, TAKEN.take())
 }
 
+/// The machine code of this process. A server that is opened again finds what it had.
+static CODES: OnceLock<Codes> = OnceLock::new();
+
+/// The machine code that launches are taken down with, once there is a server.
+pub(super) fn codes() -> Option<&'static Codes> {
+    CODES.get()
+}
+
 /// The engine's server, which knows of no launches.
 pub(crate) struct TakingServer {
     inner: CpuServer,
-    codes: HashMap<KernelId, Code>,
-    f16_evaluation: F16Evaluation,
+    codes: &'static Codes,
 }
 
 impl std::fmt::Debug for TakingServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "TakingServer with {} kernels", self.codes.len())
+        f.write_str("TakingServer")
     }
 }
 
 impl TakingServer {
-    fn code(&mut self, kernel: &dyn CubeKernel) -> Result<Code, LaunchError> {
-        let id = kernel.id();
-        if let Some(code) = self.codes.get(&id) {
-            return Ok(code.clone());
-        }
-        let options = PlironOptions {
-            cpu_buffer_alignment: Some(ALIGNMENT),
-            f16_evaluation: self.f16_evaluation,
-            ..PlironOptions::default()
-        };
-        let code = compile(kernel, &options)?;
-        self.codes.insert(id, code.clone());
-        Ok(code)
-    }
-
     fn take(
         &mut self,
-        kernel: &dyn CubeKernel,
+        kernel: Box<dyn CubeKernel>,
         count: CubeCount,
         arguments: KernelArguments,
         stream: StreamId,
-    ) -> Result<Taken, ServerError> {
-        let code = self.code(kernel).map_err(ServerError::Launch)?;
+    ) -> Result<Taken, NotTaken> {
+        let Some(code) = self.codes.known(&kernel.id()) else { return Err(NotTaken::Missing(kernel)) };
         let CubeCount::Static(x, y, z) = count else {
-            return Err(ServerError::Launch(refused("its number of cubes is known only on the device").into()));
+            return Err(ServerError::Launch(refused("its number of cubes is known only on the device").into()).into());
         };
         let mut buffers = Vec::with_capacity(arguments.resources.len());
         for resource in arguments.resources {
@@ -112,26 +103,6 @@ impl TakingServer {
         }
         Ok(Taken { code, cubes: [x, y, z], buffers, numbers: arguments.info.data })
     }
-}
-
-fn refused(reason: impl Into<String>) -> CompilationError {
-    CompilationError::Generic { reason: reason.into(), backtrace: cubecl_environment::backtrace::BackTrace::capture() }
-}
-
-fn compile(kernel: &dyn CubeKernel, options: &PlironOptions) -> Result<Code, LaunchError> {
-    let built = catch_unwind(AssertUnwindSafe(|| {
-        let definition = cubecl::define_kernel(kernel)?;
-        CompiledKernel::compile(kernel, definition, &mut PlironCompiler::default(), options)
-    }));
-    // What LLVM refuses, the engine panics about.
-    let compiled = built.unwrap_or_else(|panic| Err(refused(super::super::error::panic_message(&*panic))))?;
-    let units = [compiled.cube_dim.x, compiled.cube_dim.y, compiled.cube_dim.z];
-    let engine = compiled.repr.ok_or_else(|| refused("there is no code for it"))?.expect_jit();
-    let needs = engine.requirements();
-    if needs.needs_parallelism || !needs.shared_memories.blocks.is_empty() {
-        return Err(refused("its units share memory or wait for one another, which this device does not offer").into());
-    }
-    Ok(Code { engine, units })
 }
 
 impl DeviceService for TakingServer {
@@ -146,7 +117,7 @@ impl DeviceService for TakingServer {
             .compilation
             .f16_evaluation
             .unwrap_or_else(|| F16Evaluation::for_native_f16(native));
-        TakingServer { inner, codes: HashMap::new(), f16_evaluation }
+        TakingServer { inner, codes: CODES.get_or_init(|| Codes::new(f16_evaluation)) }
     }
 
     fn utilities(&self) -> ServerUtilitiesHandle {
@@ -177,7 +148,7 @@ impl Server for TakingServer {
         stream: StreamId,
         _mode: LaunchMode,
     ) {
-        let taken = self.take(&*kernel, count, arguments, stream);
+        let taken = self.take(kernel, count, arguments, stream);
         TAKEN.set(Some(taken));
     }
 

@@ -1,0 +1,154 @@
+//! Machine code of kernels: known, found in the folder of kept kernels, or made.
+
+use std::collections::{HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use cubecl::prelude::{CubeKernel, KernelId};
+use cubecl::server::{LaunchError, ServerError};
+use cubecl_llvm::{KernelRequirements, PlironCompiler, PlironEngine, PlironOptions};
+use cubecl_server::compiler::CompilationError;
+use cubecl_server::config::compilation::F16Evaluation;
+use cubecl_server::kernel::CompiledKernel;
+
+use super::super::EngineError;
+use super::super::cache::{KernelCache, Key, Store};
+use super::super::error::panic_message;
+use super::lock;
+
+/// Every piece of memory begins at a multiple of so many bytes: kernels are compiled for that.
+const ALIGNMENT: u32 = 64;
+
+/// Machine code of a kernel.
+#[derive(Clone)]
+pub(super) struct Code {
+    pub(super) engine: PlironEngine,
+    /// Units along each axis.
+    pub(super) units: [u32; 3],
+}
+
+/// The machine code of this process.
+pub(super) struct Codes {
+    known: Mutex<HashMap<KernelId, Code>>,
+    f16_evaluation: F16Evaluation,
+    /// What machine code depends on beside its kernel.
+    machine: String,
+}
+
+impl Codes {
+    pub(super) fn new(f16_evaluation: F16Evaluation) -> Codes {
+        let (name, features) = cubecl_llvm::host_cpu_target();
+        let sources = (dala_kernels::SOURCES, dala_spec::SOURCES);
+        let machine = format!("{name} {features} {ALIGNMENT} {f16_evaluation:?} {sources:?}");
+        Codes { known: Mutex::default(), f16_evaluation, machine }
+    }
+
+    /// The code of a kernel, if it is known in this process.
+    pub(super) fn known(&self, id: &KernelId) -> Option<Code> {
+        lock(&self.known).get(id).cloned()
+    }
+
+    /// Finds or makes the code of kernels, side by side on so many threads, and says which of them failed. Counts what is
+    /// made.
+    pub(super) fn obtain(
+        &self,
+        mut kernels: Vec<Box<dyn CubeKernel>>,
+        threads: usize,
+        made: &AtomicU64,
+    ) -> HashMap<KernelId, EngineError> {
+        let mut ids = HashSet::new();
+        kernels.retain(|kernel| ids.insert(kernel.id()));
+        let (next, failures) = (AtomicUsize::new(0), Mutex::new(HashMap::<KernelId, EngineError>::new()));
+        let work = || {
+            while let Some(kernel) = kernels.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if let Err(error) = self.obtain_one(&**kernel, made) {
+                    lock(&failures).insert(kernel.id(), ServerError::Launch(error).into());
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..threads.min(kernels.len()) {
+                // If there is no thread to be had, it takes longer.
+                let _ = std::thread::Builder::new().name("dala-build".to_owned()).spawn_scoped(scope, work);
+            }
+            work();
+        });
+        failures.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn obtain_one(&self, kernel: &dyn CubeKernel, made: &AtomicU64) -> Result<(), LaunchError> {
+        let id = kernel.id();
+        let kept =
+            KernelCache::get().store().map(|store| (store, Key::of(&["cpu", &self.machine, &id.stable_format()])));
+        let code = match kept.and_then(|(store, key)| load(store, key)) {
+            Some(code) => code,
+            None => {
+                made.fetch_add(1, Ordering::Relaxed);
+                self.make(kernel, kept)?
+            }
+        };
+        lock(&self.known).insert(id, code);
+        Ok(())
+    }
+
+    fn make(&self, kernel: &dyn CubeKernel, keep: Option<(&Store, Key)>) -> Result<Code, LaunchError> {
+        let options = PlironOptions {
+            cpu_buffer_alignment: Some(ALIGNMENT),
+            f16_evaluation: self.f16_evaluation,
+            keep_object: keep.is_some(),
+            ..PlironOptions::default()
+        };
+        let built = catch_unwind(AssertUnwindSafe(|| {
+            let definition = cubecl::define_kernel(kernel)?;
+            CompiledKernel::compile(kernel, definition, &mut PlironCompiler::default(), &options)
+        }));
+        // What LLVM refuses, the engine panics about.
+        let compiled = built.unwrap_or_else(|panic| Err(refused(panic_message(&*panic))))?;
+        let units = [compiled.cube_dim.x, compiled.cube_dim.y, compiled.cube_dim.z];
+        let engine = compiled.repr.ok_or_else(|| refused("there is no code for it"))?.expect_jit();
+        let needs = engine.requirements();
+        if needs.needs_parallelism || !needs.shared_memories.blocks.is_empty() {
+            return Err(
+                refused("its units share memory or wait for one another, which this device does not offer").into()
+            );
+        }
+        if let (Some((store, key)), Some(object)) = (keep, engine.take_object_bytes()) {
+            store.put(key, &packed(units, &compiled.entrypoint_name, &object));
+        }
+        Ok(Code { engine, units })
+    }
+}
+
+/// What is kept of a kernel: its units, its name, its object code.
+fn packed(units: [u32; 3], name: &str, object: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(16 + name.len() + object.len());
+    for number in units.into_iter().chain([name.len() as u32]) {
+        bytes.extend_from_slice(&number.to_le_bytes());
+    }
+    bytes.extend_from_slice(name.as_bytes());
+    bytes.extend_from_slice(object);
+    bytes
+}
+
+fn load(store: &Store, key: Key) -> Option<Code> {
+    let code = unpacked(&store.get(key)?);
+    if code.is_none() {
+        store.remove(key);
+    }
+    code
+}
+
+fn unpacked(bytes: &[u8]) -> Option<Code> {
+    let (numbers, rest) = bytes.split_at_checked(16)?;
+    let number = |index: usize| numbers[4 * index..][..4].try_into().map(u32::from_le_bytes).ok();
+    let (name, object) = rest.split_at_checked(number(3)? as usize)?;
+    let name = std::str::from_utf8(name).ok()?;
+    let load = || PlironEngine::from_object(object, name, KernelRequirements::default(), Vec::new());
+    let engine = catch_unwind(AssertUnwindSafe(load)).ok()?.ok()?;
+    Some(Code { engine, units: [number(0)?, number(1)?, number(2)?] })
+}
+
+pub(super) fn refused(reason: impl Into<String>) -> CompilationError {
+    CompilationError::Generic { reason: reason.into(), backtrace: cubecl_environment::backtrace::BackTrace::capture() }
+}
