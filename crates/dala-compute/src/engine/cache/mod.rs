@@ -1,12 +1,12 @@
 //! Compiled kernels, kept in a folder of the user's for the next process.
 
-mod store;
+pub(super) mod store;
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-pub(crate) use store::{Key, Store};
+use store::Store;
 
 /// What the user chose, before the first device was opened.
 static CHOSEN: Mutex<Option<Option<PathBuf>>> = Mutex::new(None);

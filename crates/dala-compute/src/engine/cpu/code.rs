@@ -13,7 +13,8 @@ use cubecl_server::config::compilation::F16Evaluation;
 use cubecl_server::kernel::CompiledKernel;
 
 use super::super::EngineError;
-use super::super::cache::{KernelCache, Key, Store};
+use super::super::cache::KernelCache;
+use super::super::cache::store::{Key, Store};
 use super::super::error::panic_message;
 use super::lock;
 
