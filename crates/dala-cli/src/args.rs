@@ -46,6 +46,8 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Compare every kernel on every device with plain Rust, for bug reports
     SelfTest(SelfTestArgs),
+    /// Build every kernel that pipelines and models need, for the next process
+    Warm(WarmArgs),
     /// Show or remove the compiled kernels that are kept for the next process
     Cache(CacheArgs),
     /// Print a script that completes `dala` in a shell
@@ -68,6 +70,29 @@ Examples:
         #[arg(value_name = "DIR")]
         folder: Option<PathBuf>,
     },
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Kernels are kept in the folder that `dala cache` shows. Unpacked on another machine of the same kind, or for another user, with mode 700, nothing is built there.
+
+Examples:
+  dala warm edges.toml --size 1080x1920x3 --size 480x640x3
+  dala warm mobilenet_v2.onnx --device cpu
+  dala warm 'blur(radius=2) | grayscale'")]
+pub(crate) struct WarmArgs {
+    /// Models (.onnx), pipeline files (.toml) and chains of kernels
+    #[arg(value_name = "MODEL|PIPELINE|CHAIN", required = true)]
+    pub(crate) what: Vec<String>,
+    /// The size of the pictures that pipelines are for; may be given several times [default: 480x640x3]
+    #[arg(long, value_name = "HxWxC", value_parser = size)]
+    pub(crate) size: Vec<Shape>,
+    /// The batch that models are for; may be given several times [default: the smallest]
+    #[arg(long, value_name = "N")]
+    pub(crate) batch: Vec<usize>,
+    /// The device: auto, vulkan, gl, metal, cuda, rocm, cpu, or one that `dala info` names, such as vulkan:1. DALA_DEVICE overrides auto
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    pub(crate) device: String,
 }
 
 #[derive(Debug, Args)]

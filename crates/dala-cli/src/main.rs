@@ -24,6 +24,7 @@ mod self_test;
 mod source;
 mod trace;
 mod verify;
+mod warm;
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
@@ -53,6 +54,7 @@ fn run(command: &Command, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         Command::Model { command: ModelCommand::Info(args) } => model::info(args, out),
         Command::Bench(args) => bench::run(args, out),
         Command::SelfTest(args) => self_test::run(args, out),
+        Command::Warm(args) => warm::run(args, out),
         Command::Cache(args) => cache::run(args, out),
         Command::Completions { shell } => commands::completions(*shell, out),
         Command::Man { folder } => commands::man(folder.as_deref(), out),

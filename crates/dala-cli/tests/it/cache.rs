@@ -162,3 +162,25 @@ fn processes_that_are_killed_leave_it_usable() {
     let fresh = Kept::new();
     assert_eq!(fresh.filtered().0, picture);
 }
+
+#[test]
+fn what_was_warmed_is_not_built_again() {
+    let kept = Kept::new();
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../dala-model/tests/data/squeezenet.onnx");
+    let arguments = ["warm", CHAIN, model, "--size", "5x7x3", "--device", "cpu"];
+    let warm = || Run::from(kept.command(&arguments).output().unwrap()).success();
+    let first = warm();
+    assert!(first.starts_with(CHAIN) && first.contains(" kernels built, "), "{first}");
+    let files = kept.files();
+    assert_eq!(warm().matches(", 0 kernels built, ").count(), 2);
+    // Elsewhere, as a folder that was shipped.
+    let elsewhere = Kept::new();
+    fs::create_dir(&elsewhere.kernels).unwrap();
+    fs::set_permissions(&elsewhere.kernels, fs::Permissions::from_mode(0o700)).unwrap();
+    for path in files.keys() {
+        fs::copy(path, elsewhere.kernels.join(path.file_name().unwrap())).unwrap();
+    }
+    let shipped = elsewhere.files();
+    elsewhere.filtered();
+    assert_eq!(elsewhere.files(), shipped, "something was built");
+}

@@ -5,7 +5,7 @@ use std::fs;
 use super::dala;
 use super::folder::Folder;
 
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 16] = [
     "info",
     "kernels",
     "eval",
@@ -18,6 +18,7 @@ const COMMANDS: [&str; 15] = [
     "model",
     "bench",
     "self-test",
+    "warm",
     "cache",
     "completions",
     "man",
