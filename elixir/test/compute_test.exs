@@ -1,6 +1,7 @@
 defmodule ComputeTest do
   use ExUnit.Case
 
+  import Eventually
   alias Dala.Gpu.Compute
   alias Dala.Gpu.Compute.{Buffer, Error, Kernel, Native, Pipeline}
 
@@ -524,8 +525,4 @@ defmodule ComputeTest do
 
   defp relu(x), do: relu(x, x)
   defp relu(x, y), do: %{op: :run_kernel, kernel: :relu, inputs: [x], output: y}
-
-  defp eventually(check, tries \\ 200)
-  defp eventually(check, 0), do: check.()
-  defp eventually(check, tries), do: check.() || (Process.sleep(10) && eventually(check, tries - 1))
 end

@@ -1,5 +1,7 @@
 defmodule PictureTest do
   use ExUnit.Case
+
+  import Eventually
   doctest Dala.Gpu.Compute.Picture
 
   alias Dala.Gpu.Compute
@@ -247,8 +249,4 @@ defmodule PictureTest do
       assert Kino.Render.to_livebook(buffer).text =~ "freed"
     end
   end
-
-  defp eventually(check, tries \\ 200)
-  defp eventually(check, 0), do: check.()
-  defp eventually(check, tries), do: check.() || (Process.sleep(10) && eventually(check, tries - 1))
 end

@@ -4,6 +4,7 @@ defmodule PipelineTest do
   # What pipelines are compiled to: that it computes the same, is kept, and is made anew when it must be.
   use ExUnit.Case
 
+  import Eventually
   alias Dala.Gpu.Compute
   alias Dala.Gpu.Compute.{Error, Native, Pipeline, Stream, Transient}
   alias Documents.Pictures
@@ -381,9 +382,9 @@ defmodule PipelineTest do
       :ok = Compute.suspend()
       on_exit(&Compute.resume/0)
       pid = spawn(fn -> Compute.pipeline_run(pipeline) end)
-      eventually(fn -> pending() == 1 end)
+      eventually(fn -> pending() == 1 end, 500)
       Process.exit(pid, :kill)
-      eventually(fn -> Compute.stats().cancelled == cancelled + 1 end)
+      eventually(fn -> Compute.stats().cancelled == cancelled + 1 end, 500)
       :ok = Compute.resume()
       assert Compute.pipeline_run(pipeline) == :ok
       assert Compute.read_list(y) == [1.0, 0.0]
@@ -457,7 +458,7 @@ defmodule PipelineTest do
       assert Compute.pipeline_run(pipeline) == :ok
       during = Compute.memory().live
       Compute.free_pipeline(pipeline)
-      assert eventually(fn -> Compute.memory().live <= live end)
+      assert eventually(fn -> Compute.memory().live <= live end, 500)
       assert during > live
     end
   end
@@ -540,13 +541,16 @@ defmodule PipelineTest do
       assert %Error{code: :tracing} = catch_error(Compute.trace(fn -> :ok end))
       Process.exit(pid, :kill)
 
-      assert eventually(fn ->
-               try do
-                 {:ok, _} = Compute.trace(fn -> :ok end)
-               rescue
-                 Error -> false
-               end
-             end)
+      assert eventually(
+               fn ->
+                 try do
+                   {:ok, _} = Compute.trace(fn -> :ok end)
+                 rescue
+                   Error -> false
+                 end
+               end,
+               500
+             )
 
       assert_raise ArgumentError, ~r/a function without arguments/, fn -> Compute.trace(fn x -> x end) end
     end
@@ -612,8 +616,4 @@ defmodule PipelineTest do
       %{"traceEvents" => Regex.scan(~r/"ph":"[XbeCM]"/, json)}
     end
   end
-
-  defp eventually(check, tries \\ 500)
-  defp eventually(check, 0), do: check.()
-  defp eventually(check, tries), do: check.() || (Process.sleep(10) && eventually(check, tries - 1))
 end

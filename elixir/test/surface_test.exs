@@ -1,5 +1,7 @@
 defmodule SurfaceTest do
   use ExUnit.Case
+
+  import Eventually
   doctest Dala.Gpu
 
   alias Dala.{Gpu, Media}
@@ -42,14 +44,6 @@ defmodule SurfaceTest do
   defp error(code, result) do
     assert {:error, %Error{code: ^code, message: message}} = result
     assert is_binary(message) and message != ""
-  end
-
-  defp eventually(check, tries \\ 200) do
-    cond do
-      check.() -> true
-      tries == 0 -> false
-      true -> Process.sleep(10) && eventually(check, tries - 1)
-    end
   end
 
   describe "frames" do

@@ -35,7 +35,7 @@ pub(crate) fn run(args: &CacheArgs, out: &mut dyn Write) -> Result<Outcome> {
             (None, _) => writeln!(out, "kernels are not kept: DALA_CACHE is off")?,
             (Some(_), Some(why)) => writeln!(out, "kernels are not kept: {why}")?,
             (Some(folder), None) => {
-                let kernels = if kernels == 1 { "1 kernel".to_owned() } else { format!("{kernels} kernels") };
+                let kernels = output::count(kernels as usize, "kernel", "kernels");
                 let verb = if args.clear { "removed, " } else { "" };
                 let (size, limit) = (bytes(size), bytes(KernelCache::LIMIT));
                 writeln!(out, "{}: {verb}{kernels}, {size} of at most {limit}", folder.display())?;

@@ -67,6 +67,11 @@ pub(crate) fn columns<const N: usize>(out: &mut dyn Write, indent: &str, rows: &
     Ok(())
 }
 
+/// So many of something, in words: `1 kernel`, `2 kernels`.
+pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
 /// A size for people: one decimal of the largest binary unit that it fills.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];

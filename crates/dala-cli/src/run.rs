@@ -138,7 +138,7 @@ impl Work<'_> {
         let device = device::open(self.device)?;
         folders.iter().try_for_each(|folder| batch::prepare_folder(folder))?;
         let results: Vec<&str> = self.targets.iter().map(|(name, _)| *name).collect();
-        let from = if jobs.len() == 1 { "1 picture".to_owned() } else { format!("{} pictures", jobs.len()) };
+        let from = output::count(jobs.len(), "picture", "pictures");
         let to: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
         let raw = self.batch.raw;
         let batch = Batch { source: &source, device: &device, results: &results, jobs: &jobs, raw };

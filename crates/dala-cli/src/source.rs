@@ -9,6 +9,7 @@ use dala_image::RawLayout;
 use dala_spec::PipelineText;
 
 use crate::args::{Given, SourceArgs};
+use crate::output::count;
 use crate::picture::{self, Picture};
 
 /// What a pipeline calls the picture that it is given.
@@ -186,7 +187,6 @@ fn missing_type(error: &dala_compute::Error) -> Option<(&str, String)> {
 
 /// `3 stages in 2 launches on cpu`.
 pub(crate) fn summary(plan: &Plan) -> String {
-    let count = |number: usize, one: &str, many: &str| format!("{number} {}", if number == 1 { one } else { many });
     let (stages, launches) =
         (count(plan.stage_count(), "stage", "stages"), count(plan.launches(), "launch", "launches"));
     format!("{stages} in {launches} on {}", plan.device().info().backend)

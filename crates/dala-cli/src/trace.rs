@@ -9,7 +9,7 @@ use dala_compute::trace;
 
 use crate::args::TraceArgs;
 use crate::device;
-use crate::output::Outcome;
+use crate::output::{self, Outcome};
 use crate::source::{Source, summary};
 
 pub(crate) fn run(args: &TraceArgs, out: &mut dyn Write) -> Result<Outcome> {
@@ -25,7 +25,7 @@ pub(crate) fn run(args: &TraceArgs, out: &mut dyn Write) -> Result<Outcome> {
     let drawn = args.output.extension().is_some_and(|extension| extension == "svg");
     let text = if drawn { trace::to_svg(&recorded) } else { trace::to_perfetto(&recorded) };
     fs::write(&args.output, text).with_context(|| format!("cannot write {file}"))?;
-    let runs = if args.runs == 1 { "1 run".to_owned() } else { format!("{} runs", args.runs) };
+    let runs = output::count(args.runs, "run", "runs");
     let hint = if drawn { "" } else { "; open it in ui.perfetto.dev" };
     writeln!(out, "{file}: {runs} of {}, {milliseconds:.1} ms{hint}", summary(&plan))?;
     Ok(Outcome::Success)

@@ -11,22 +11,22 @@ use dala_model::LoadModel;
 use crate::args::{SourceArgs, WarmArgs};
 use crate::device;
 use crate::onnx::{self, Alone};
-use crate::output::Outcome;
+use crate::output::{self, Outcome};
 use crate::source::{Source, summary};
 
 pub(crate) fn run(args: &WarmArgs, out: &mut dyn Write) -> Result<Outcome> {
-    let device = device::open(&args.device)?;
-    for what in &args.what {
-        let (start, built) = (Instant::now(), device.stats().compilations);
-        let plans = plans(&device, what, args).with_context(|| what.clone())?;
-        for plan in &plans {
-            plan.warm_up().with_context(|| what.clone())?;
-            let (built, time) = (device.stats().compilations - built, start.elapsed().as_secs_f64() * 1e3);
-            writeln!(out, "{what}: {}, {built} kernels built, {time:.1} ms", summary(plan))?;
-        }
-    }
     if KernelCache::get().folder().is_none() {
         bail!("kernels are not kept, so that the next process builds them again: DALA_CACHE is off");
+    }
+    let device = device::open(&args.device)?;
+    for what in &args.what {
+        for plan in plans(&device, what, args).with_context(|| what.clone())? {
+            let (start, before) = (Instant::now(), device.stats().compilations);
+            plan.warm_up().with_context(|| what.clone())?;
+            let (built, time) = (device.stats().compilations - before, start.elapsed().as_secs_f64() * 1e3);
+            let built = output::count(built as usize, "kernel", "kernels");
+            writeln!(out, "{what}: {}, {built} built, {time:.1} ms", summary(&plan))?;
+        }
     }
     Ok(Outcome::Success)
 }

@@ -258,14 +258,14 @@ impl Done {
         let written = all - failed;
         let plan = self.plan.as_deref().map_or(String::new(), |plan| format!(": {plan}"));
         writeln!(out, "{from} -> {to}{plan}")?;
-        let pictures = if written == 1 { "1 picture".to_owned() } else { format!("{written} pictures") };
+        let pictures = output::count(written, "picture", "pictures");
         let rate = written as f64 / self.seconds.max(1e-9);
         writeln!(out, "  {pictures} written, {failed} failed, {:.2} s, {rate:.1} images/s", self.seconds)?;
         let [decode, device, encode] = [&self.times.decode, &self.times.device, &self.times.encode]
             .map(|time| Duration::from_nanos(time.load(Ordering::Relaxed)).as_secs_f64());
         writeln!(out, "  decode {decode:.2} s, device {device:.2} s, encode {encode:.2} s, in threads that overlap")?;
         for (why, count) in &self.dropped {
-            let files = if *count == 1 { "1 file".to_owned() } else { format!("{count} files") };
+            let files = output::count(*count, "file", "files");
             output::warn(&format!("the colour profile is left out of {files}: {why}"));
         }
         Ok(match self.reasons(jobs) {

@@ -33,7 +33,7 @@ use super::heap::{self, Heap, Slot};
 use super::{Adapter, Engine, EngineError, HeldThread, Kept, Launch, Memory, Recording, Synchronisation};
 use forms::{Forms, Shape};
 use ready::{Length, Pass, Ready};
-use server::{NotTaken, Taken, TakingServer, codes, taken};
+use server::{Taken, TakingServer, codes, taken};
 
 /// Not the number of the engine's own CPU device, so that its thread is ours alone.
 const DEVICE: DeviceId = DeviceId { type_id: 0, index_id: 0xda1a };
@@ -89,6 +89,12 @@ impl NotReady {
 impl From<EngineError> for NotReady {
     fn from(error: EngineError) -> NotReady {
         NotReady::Failed(error)
+    }
+}
+
+impl From<ServerError> for NotReady {
+    fn from(error: ServerError) -> NotReady {
+        NotReady::Failed(error.into())
     }
 }
 
@@ -223,10 +229,7 @@ impl CpuEngine {
         let (described, taken) =
             self.thread.run(|| taken(|| kernels::launch(&self.client, &self.generated, &described)))?;
         described.map_err(|refused| EngineError::internal(refused.0))?;
-        taken.transpose().map_err(|not| match not {
-            NotTaken::Missing(kernel) => NotReady::Missing(kernel),
-            NotTaken::Refused(error) => NotReady::Failed(error.into()),
-        })
+        taken.transpose()
     }
 
     /// The launches, ready to run; each none if there is nothing to do. Kernels that are new are built side by side.
@@ -450,8 +453,8 @@ impl Engine for CpuEngine {
         let handle = &piece(output)?.handle;
         let ((), taken) = self.thread.run(|| taken(|| super::tests::launch_faulty(&self.client, handle, fault)))?;
         let result = match taken {
-            Some(Err(NotTaken::Missing(kernel))) => self.obtain(vec![kernel])?.into_values().next().map_or(Ok(()), Err),
-            Some(Err(NotTaken::Refused(error))) => Err(error.into()),
+            Some(Err(NotReady::Missing(kernel))) => self.obtain(vec![kernel])?.into_values().next().map_or(Ok(()), Err),
+            Some(Err(NotReady::Failed(error))) => Err(error),
             Some(Ok(_)) | None => Ok(()),
         };
         piece(output)?.fail(result.clone().err());

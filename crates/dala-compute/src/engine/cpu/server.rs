@@ -23,6 +23,7 @@ use cubecl_server::logging::ServerLogger;
 use cubecl_server::memory_management::{ManagedMemoryHandle, MemoryAllocationMode, StreamMemoryReport};
 use cubecl_server::storage::{BytesStorage, ComputeStorage, ManagedResource};
 
+use super::NotReady;
 use super::code::{Code, Codes, refused};
 
 /// A launch as it was asked for.
@@ -38,26 +39,13 @@ pub(super) struct Taken {
 // SAFETY: the pointers are only numbers here; who uses them says why that is right.
 unsafe impl Send for Taken {}
 
-/// Why a launch was not taken down.
-pub(super) enum NotTaken {
-    /// The code of its kernel is to be obtained first.
-    Missing(Box<dyn CubeKernel>),
-    Refused(ServerError),
-}
-
-impl From<ServerError> for NotTaken {
-    fn from(error: ServerError) -> NotTaken {
-        NotTaken::Refused(error)
-    }
-}
-
 thread_local! {
     /// What was taken down last, on the device's thread.
-    static TAKEN: RefCell<Option<Result<Taken, NotTaken>>> = const { RefCell::new(None) };
+    static TAKEN: RefCell<Option<Result<Taken, NotReady>>> = const { RefCell::new(None) };
 }
 
 /// The launch that `describe` makes, if it makes one. Called on the device's thread.
-pub(super) fn taken<T>(describe: impl FnOnce() -> T) -> (T, Option<Result<Taken, NotTaken>>) {
+pub(super) fn taken<T>(describe: impl FnOnce() -> T) -> (T, Option<Result<Taken, NotReady>>) {
     TAKEN.take();
     let described = describe();
     (described, TAKEN.take())
@@ -90,8 +78,8 @@ impl TakingServer {
         count: CubeCount,
         arguments: KernelArguments,
         stream: StreamId,
-    ) -> Result<Taken, NotTaken> {
-        let Some(code) = self.codes.known(&kernel.id()) else { return Err(NotTaken::Missing(kernel)) };
+    ) -> Result<Taken, NotReady> {
+        let Some(code) = self.codes.known(&kernel.id()) else { return Err(NotReady::Missing(kernel)) };
         let CubeCount::Static(x, y, z) = count else {
             return Err(ServerError::Launch(refused("its number of cubes is known only on the device").into()).into());
         };
