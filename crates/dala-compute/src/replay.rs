@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
 use std::time::Duration;
 
 use dala_kernels::Kernel;
@@ -45,6 +45,8 @@ pub(crate) struct Compiled {
     constants: Constants,
     grouping: Mutex<Grouping>,
     runs: AtomicU64,
+    /// The device knows what will be launched.
+    foreseen: Once,
 }
 
 struct Step {
@@ -161,6 +163,7 @@ impl Plan {
             steps,
             constants,
             runs: AtomicU64::new(0),
+            foreseen: Once::new(),
         };
         Plan::bind(core, Arc::new(compiled), buffers)
     }
@@ -436,7 +439,8 @@ impl Inner {
             Ok(Launch { task, geometry, reads, outputs, aliases, params, kept })
         };
         let launches =
-            self.compiled.steps.iter().zip(&blueprint.steps).map(launch).collect::<Result<_, EngineError>>()?;
+            self.compiled.steps.iter().zip(&blueprint.steps).map(launch).collect::<Result<Vec<_>, EngineError>>()?;
+        self.compiled.foreseen.call_once(|| pool.engine.foresee(&launches));
         let bound = Arc::new(Bound { launches, cuts: Mutex::default(), _scratch: scratch });
         *self.binding.get() = Some(bound.clone());
         // A buffer that was freed meanwhile found nothing to let go of.

@@ -16,14 +16,19 @@ const CHAIN: &str = "blur(radius=2) | sobel | grayscale";
 struct Kept {
     folder: Folder,
     kernels: PathBuf,
+    device: &'static str,
 }
 
 impl Kept {
     fn new() -> Kept {
+        Kept::on("cpu")
+    }
+
+    fn on(device: &'static str) -> Kept {
         let folder = Folder::new();
         let kernels = PathBuf::from(folder.path("kernels"));
         folder.photo("photo.png");
-        Kept { folder, kernels }
+        Kept { folder, kernels, device }
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
@@ -34,7 +39,7 @@ impl Kept {
 
     fn filter(&self, output: &str) -> Command {
         let (photo, output) = (self.folder.path("photo.png"), self.folder.path(output));
-        self.command(&["filter", CHAIN, &photo, &output, "--device", "cpu"])
+        self.command(&["filter", CHAIN, &photo, &output, "--device", self.device])
     }
 
     /// What the filter makes of the photo, and what it says beside.
@@ -56,7 +61,14 @@ impl Kept {
 
 #[test]
 fn the_second_process_builds_nothing() {
-    let kept = Kept::new();
+    for device in ["cpu", "vulkan"] {
+        builds_once(&Kept::on(device));
+    }
+    let off = Run::from(command(&["cache"]).env("DALA_CACHE", "off").output().unwrap()).success();
+    assert_eq!(off, "kernels are not kept: DALA_CACHE is off\n");
+}
+
+fn builds_once(kept: &Kept) {
     let (picture, said) = kept.filtered();
     assert_eq!(said, "");
     let files = kept.files();
@@ -79,13 +91,23 @@ fn the_second_process_builds_nothing() {
     let removed = Run::from(kept.command(&["cache", "--clear"]).output().unwrap()).success();
     assert!(removed.contains(&format!(": removed, {count} kernels, ")), "{removed}");
     assert!(kept.files().is_empty());
-    let off = Run::from(command(&["cache"]).env("DALA_CACHE", "off").output().unwrap()).success();
-    assert_eq!(off, "kernels are not kept: DALA_CACHE is off\n");
+
+    let warm = || {
+        let warm = kept.command(&["warm", CHAIN, "--size", "96x64", "--device", kept.device]).output().unwrap();
+        Run::from(warm).success()
+    };
+    let (first, second) = (warm(), warm());
+    assert!(!first.contains(" 0 kernels") && second.contains(" 0 kernels"), "{first}{second}");
 }
 
 #[test]
 fn damaged_kernels_are_built_again() {
-    let kept = Kept::new();
+    for device in ["cpu", "vulkan"] {
+        survives_damage(&Kept::on(device));
+    }
+}
+
+fn survives_damage(kept: &Kept) {
     let picture = kept.filtered().0;
     let files: Vec<PathBuf> = kept.files().into_keys().collect();
     let contents: Vec<Vec<u8>> = files.iter().map(|path| fs::read(path).unwrap()).collect();

@@ -280,12 +280,11 @@ impl CubeEngine {
         handle: &Handle,
         use_place: impl FnOnce(super::Place<'_>) -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
-        use cubecl::wgpu::{AutoCompiler, WgpuServer};
         let managed = self.adapter.on_thread(|| {
             guarded(|| {
                 // What was launched before must be on the queue before our copy.
                 self.client.flush()?;
-                self.client.get_resource::<WgpuServer<AutoCompiler>>(handle.clone())
+                self.client.get_resource::<super::shaders::ShaderServer>(handle.clone())
             })
         })??;
         let resource = managed.resource();
@@ -413,6 +412,15 @@ impl Engine for CubeEngine {
             Some(ticks) => Ok(ticks.map(|ticks| ticks.duration()).unwrap_or_default()),
             None => Err(EngineError::Timeout { seconds: TIMEOUT.as_secs() }),
         }
+    }
+
+    fn foresee(&self, launches: &[Launch]) {
+        let queue = || {
+            // The engine builds what is queued when the first of them is launched.
+            let _queued = StreamModeOverride::new(StreamMode::Discard, &self.client);
+            launches.iter().for_each(|launch| drop(self.queue_one(launch)));
+        };
+        let _ = self.adapter.on_thread(queue);
     }
 
     fn build(&self, launches: &[Launch]) -> Vec<Result<(), EngineError>> {

@@ -217,6 +217,8 @@ impl Engine for FakeEngine {
         self.launch_one(launch).map(|()| Duration::from_micros(1))
     }
 
+    fn foresee(&self, _launches: &[Launch]) {}
+
     fn build(&self, launches: &[Launch]) -> Vec<Result<(), EngineError>> {
         launches.iter().map(|_| Ok(())).collect()
     }

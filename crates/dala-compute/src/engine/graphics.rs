@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use cubecl::future::block_on;
-use cubecl::wgpu::{RuntimeOptions, WgpuInitError, WgpuSetup, try_init_device, wgpu};
+use cubecl::wgpu::{WgpuInitError, WgpuSetup, wgpu};
 
 use super::adapter::describe;
 use super::staging::Staging;
-use super::{Adapter, AdapterId, Backend, DeviceKind, Graphics, HeldThread};
+use super::{Adapter, AdapterId, Backend, DeviceKind, Graphics, HeldThread, shaders};
 
 fn api(backend: Backend) -> wgpu::Backend {
     match backend {
@@ -71,11 +71,9 @@ pub(super) fn open(id: AdapterId, again: bool) -> Result<Adapter, String> {
     })?;
     let (device, queue) = request(&adapter).map_err(|error| error.to_string())?;
     let setup = WgpuSetup { instance: instance(backend), adapter, device, queue, backend: api(backend) };
-    let options = RuntimeOptions::try_default().map_err(|error| error.to_string())?;
-    let device = try_init_device(setup.clone(), options).map_err(|error| error.to_string())?;
     let about = setup.adapter.get_info();
     let driver = format!("{} {}", about.driver, about.driver_info).trim().to_owned();
-    let client = cubecl::Device::Wgpu(device).client();
+    let client = shaders::client(&setup).map_err(|error| error.to_string())?;
     let thread = HeldThread::take(&client).map_err(|error| error.to_string())?;
     let (mut info, facts) = describe(id, kind(&about), Some(driver).filter(|driver| !driver.is_empty()), &client);
     info.name = about.name;

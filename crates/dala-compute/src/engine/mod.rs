@@ -7,7 +7,10 @@
 
 mod adapter;
 pub mod bare;
-#[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "drivers keep the kernels of other devices"))]
+#[cfg_attr(
+    not(any(feature = "cpu", feature = "graphics")),
+    expect(dead_code, reason = "drivers keep the kernels of other devices")
+)]
 mod cache;
 #[cfg(feature = "cpu")]
 mod cpu;
@@ -27,6 +30,8 @@ mod held;
 #[cfg(feature = "graphics")]
 mod interop;
 mod panics;
+#[cfg(feature = "graphics")]
+mod shaders;
 #[cfg(feature = "graphics")]
 mod staging;
 #[cfg(test)]
@@ -154,6 +159,9 @@ pub(crate) trait Engine: Send + Sync {
     fn replay(&self, recording: &dyn Recording) -> Result<(), EngineError>;
     /// Executes one launch and says how long the device took.
     fn profile(&self, launch: &Launch) -> Result<Duration, EngineError>;
+    /// Says what will be launched, one after the other, so that kernels are built side by side. What is wrong with them shows when
+    /// they are launched.
+    fn foresee(&self, launches: &[Launch]);
     /// Builds the kernels of launches without executing them, and says for each whether that went well.
     fn build(&self, launches: &[Launch]) -> Vec<Result<(), EngineError>>;
     /// Hands everything queued to the device, and says what to wait for until it is done.

@@ -1,5 +1,6 @@
 //! Programs at the edges of other kernels.
 
+use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +15,11 @@ use super::args::{Buffers, BuffersExpand, Scalars, ScalarsExpand, expand_type, v
 use super::arithmetic::Generator;
 use super::emit::{Context, Layout, Slot, emit, emit_value};
 
+thread_local! {
+    /// Where the kernel was counted whose code was generated last.
+    static GENERATED: RefCell<Option<CompileCount>> = const { RefCell::new(None) };
+}
+
 /// Counts the kernels that were built: the code generator runs once for each.
 #[derive(Clone, Default)]
 pub struct CompileCount(Arc<AtomicU64>);
@@ -22,6 +28,13 @@ impl CompileCount {
     /// How many kernels were built so far.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+
+    /// Says that the kernel whose code was generated last on this thread was found, and not built.
+    pub fn not_built() {
+        if let Some(count) = GENERATED.take() {
+            count.0.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -50,6 +63,7 @@ impl std::fmt::Debug for CompileCount {
 pub(crate) fn count_compilation(#[comptime] count: CompileCount) {
     intrinsic!(|_scope| {
         count.0.fetch_add(1, Ordering::Relaxed);
+        GENERATED.set(Some(count));
     })
 }
 

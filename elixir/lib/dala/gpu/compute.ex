@@ -619,6 +619,57 @@ defmodule Dala.Gpu.Compute do
   @spec to_svg(Pipeline.t()) :: String.t()
   def to_svg(pipeline), do: unwrap!(Pipeline.to_svg(pipeline))
 
+  @doc """
+  Builds every kernel that a pipeline, a model or several of them need, side by side and without running anything, and says how
+  many were built: none, if they were built before. The first run is then as quick as the next.
+
+      iex> alias Dala.Gpu.Compute
+      iex> x = Compute.buffer([1.0, -1.0], {2})
+      iex> pipeline = Compute.pipeline_add(Compute.pipeline(), %{op: :run_kernel, kernel: :relu, inputs: [x], output: x})
+      iex> {:ok, _built} = Compute.warm(pipeline)
+      iex> Compute.warm(pipeline)
+      {:ok, 0}
+
+  Options: `batch: 8`, how many pictures or rows a model is to be built for; one if nothing is said.
+
+  Kernels are kept for the next start of the program (see `kernel_cache/0`), so that an image of a release can be made with all of
+  them: warm them where the image is built, and put that folder into it.
+  """
+  @doc type: :pipeline
+  @spec warm(Pipeline.t() | Model.t() | [Pipeline.t() | Model.t()], batch: pos_integer()) ::
+          {:ok, non_neg_integer()} | {:error, Error.t()}
+  def warm(what, options \\ [])
+
+  def warm(several, options) when is_list(several) do
+    Enum.reduce_while(several, {:ok, 0}, fn one, {:ok, sum} ->
+      case warm(one, options) do
+        {:ok, built} -> {:cont, {:ok, sum + built}}
+        error -> {:halt, error}
+      end
+    end)
+  end
+
+  def warm(%Model{} = model, options) do
+    batch = Keyword.validate!(options, batch: 1)[:batch]
+    sized = fn dims -> dims |> Tuple.to_list() |> Enum.map(&if(&1 == :batch, do: batch, else: &1)) end
+    buffer = fn port -> buffer_zeros(List.to_tuple(sized.(port.shape)), port.dtype) end
+    {inputs, [output]} = {Enum.map(model.inputs, buffer), Enum.map(model.outputs, buffer)}
+    stage = %{op: :run_kernel, kernel: model.name, inputs: inputs, output: output}
+    pipeline = pipeline_add(pipeline(), stage)
+
+    try do
+      Pipeline.warm(pipeline)
+    after
+      free_pipeline(pipeline)
+      free_many([output | inputs])
+    end
+  end
+
+  def warm(pipeline, options) do
+    Keyword.validate!(options, batch: 1)
+    Pipeline.warm(pipeline)
+  end
+
   ## Nx
 
   @doc """
@@ -709,6 +760,27 @@ defmodule Dala.Gpu.Compute do
     Telemetry.execute(:memory, Map.take(memory, [:live, :peak, :cached, :buffers]), %{budget: memory.budget})
     memory
   end
+
+  @doc """
+  Where compiled kernels are kept for the next start of the program: the `:folder`, how many `:kernels` and `:bytes` there are,
+  and the `:limit` of bytes. If the folder is not used, `:refused` says why; if kernels are not to be kept, `:folder` is nil.
+
+  The folder is the one that the environment variable `DALA_CACHE` names (`off` for none), or `config :dala_compute, cache:
+  "path"` (`:off` for none), or one in the user's cache directory. It is made if it is not there, and must be the user's alone: what
+  is in it is executed.
+
+      iex> Dala.Gpu.Compute.kernel_cache().limit
+      536_870_912
+  """
+  @doc type: :device
+  @spec kernel_cache() :: %{
+          folder: String.t() | nil,
+          refused: String.t() | nil,
+          kernels: non_neg_integer(),
+          bytes: non_neg_integer(),
+          limit: pos_integer()
+        }
+  def kernel_cache, do: Native.kernel_cache()
 
   @doc """
   Gives memory that no buffer uses back to the system.

@@ -14,10 +14,11 @@ mod terms;
 mod traces;
 
 use std::borrow::Cow;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use dala_compute::{
-    Buffer, Command, CommandId, Device, Error, Lane, Plan, Stage, SubmitOptions, WhenFull, WhileSuspended,
+    Buffer, Command, CommandId, Device, Error, KernelCache, Lane, Plan, Stage, SubmitOptions, WhenFull, WhileSuspended,
 };
 use dala_image::Limits;
 use rustler::types::atom::Atom;
@@ -129,6 +130,18 @@ fn memory(env: Env, device: Dev, tag: Term) -> Atom {
         Ok(memory) => (atoms::ok(), terms::memory(env, &memory, buffers)).encode(env),
         Err(error) => terms::result(env, &Err(error)),
     })
+}
+
+/// Chooses where compiled kernels are kept, or that they are not. Says whether it was in time.
+#[rustler::nif]
+fn keep_kernels_in(folder: Option<String>) -> bool {
+    KernelCache::keep_in(folder.as_deref().map(Path::new))
+}
+
+/// Where compiled kernels are kept, how many and how many bytes there are and may be, and why they are not if they are not.
+#[rustler::nif(schedule = "DirtyIo")]
+fn kernel_cache(env: Env<'_>) -> Term<'_> {
+    terms::kernel_cache(env, KernelCache::get())
 }
 
 /// Lets this scheduler end the VM at any moment.
@@ -622,6 +635,23 @@ fn pipeline_explain<'a>(
 #[rustler::nif(schedule = "DirtyCpu")]
 fn pipeline_svg<'a>(env: Env<'a>, device: Dev, pipeline: ResourceArc<Pipeline>, at_least: Option<usize>) -> Term<'a> {
     with_plan(env, &device, &pipeline, at_least, |plan| (atoms::ok(), plan.to_svg()).encode(env))
+}
+
+/// Builds every kernel of what the pipeline was compiled to; sends `{tag, {:ok, built}}`, or `{tag, why_not}`.
+#[rustler::nif]
+fn pipeline_warm(env: Env, device: Dev, pipeline: ResourceArc<Pipeline>, at_least: Option<usize>, tag: Term) -> Atom {
+    let warm = move || match pipeline.plan(&device, at_least) {
+        Found::Plan(plan) => {
+            let before = device.0.stats().compilations;
+            Ok(plan.warm_up().map(|()| device.0.stats().compilations - before))
+        }
+        Found::Nothing => Err(atoms::unplanned()),
+        Found::Freed => Err(atoms::freed()),
+    };
+    in_a_thread(Caller::new(env, tag), warm, |env, warmed| match warmed {
+        Ok(built) => answer(env, built.map_err(Failure::from)),
+        Err(nothing) => nothing.encode(env),
+    })
 }
 
 // Traces.

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use dala_compute::{
-    Buffer, CommandState, DType, Definition, DeviceInfo, DeviceKind, EngineError, Error, FramePolicy, KernelSpec, Lane,
-    LaneStats, Operand, ParamKind, ParamSpec, ParamValue, Params, Power, Shape, SpecError, Stage, Stats, StreamOptions,
-    StreamStats, SubmitOptions, Thermal, Times, Transient, WhenFull, param,
+    Buffer, CommandState, DType, Definition, DeviceInfo, DeviceKind, EngineError, Error, FramePolicy, KernelCache,
+    KernelSpec, Lane, LaneStats, Operand, ParamKind, ParamSpec, ParamValue, Params, Power, Shape, SpecError, Stage,
+    Stats, StreamOptions, StreamStats, SubmitOptions, Thermal, Times, Transient, WhenFull, param,
 };
 use dala_model::{Dim, Port, UnsupportedOperator};
 use rustler::types::atom::{self, Atom};
@@ -38,6 +38,7 @@ pub(crate) mod atoms {
         frames_in, frames_out, dropped_stale, dropped_full, dropped_late, in_flight, queue_time, device_time, latency,
         p50, p99, busy, low, balanced, high, nominal, fair, serious, critical, summary, inputs, params, aliases, class,
         outputs, operators, operator, parameters, shape, batch, node, why,
+        folder, kernels, limit,
     }
 }
 
@@ -456,6 +457,22 @@ pub(crate) fn memory<'a>(env: Env<'a>, memory: &dala_compute::MemoryStats, buffe
             (atoms::peak(), memory.peak.encode(env)),
             (atoms::cached(), memory.cached.encode(env)),
             (atoms::buffers(), buffers.encode(env)),
+        ],
+    )
+}
+
+pub(crate) fn kernel_cache<'a>(env: Env<'a>, cache: &KernelCache) -> Term<'a> {
+    // A folder that cannot be read holds nothing for us.
+    let (kernels, bytes) = cache.size().unwrap_or_default();
+    let folder = cache.folder().map(|folder| folder.to_string_lossy().into_owned());
+    map(
+        env,
+        &[
+            (atoms::folder(), folder.encode(env)),
+            (atoms::refused(), cache.refused().encode(env)),
+            (atoms::kernels(), kernels.encode(env)),
+            (atoms::bytes(), bytes.encode(env)),
+            (atoms::limit(), KernelCache::LIMIT.encode(env)),
         ],
     )
 }

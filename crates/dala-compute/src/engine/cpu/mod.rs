@@ -411,6 +411,10 @@ impl Engine for CpuEngine {
         Ok(start.elapsed())
     }
 
+    fn foresee(&self, launches: &[Launch]) {
+        drop(self.all_ready(launches));
+    }
+
     fn build(&self, launches: &[Launch]) -> Vec<Result<(), EngineError>> {
         self.all_ready(launches).into_iter().map(|ready| ready.map(drop)).collect()
     }

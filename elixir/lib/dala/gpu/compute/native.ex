@@ -49,6 +49,8 @@ defmodule Dala.Gpu.Compute.Native do
   end
 
   def attend_exit, do: nif()
+  def keep_kernels_in(_folder), do: nif()
+  def kernel_cache, do: nif()
   def open(_name, _budget, _tag), do: nif()
   def devices(_tag), do: nif()
   def info(_device), do: nif()
@@ -102,6 +104,7 @@ defmodule Dala.Gpu.Compute.Native do
   def pipeline_compile(_device, _pipeline, _stages), do: nif()
   def pipeline_explain(_device, _pipeline, _at_least), do: nif()
   def pipeline_svg(_device, _pipeline, _at_least), do: nif()
+  def pipeline_warm(_device, _pipeline, _at_least, _tag), do: nif()
 
   def trace_start(_device), do: nif()
   def trace_stop(_tracing), do: nif()

@@ -238,6 +238,19 @@ defmodule Dala.Gpu.Compute.Pipeline do
     end
   end
 
+  @doc false
+  # Builds every kernel that a run needs, and runs nothing: `{:ok, built}`.
+  def warm(pipeline) do
+    native(pipeline, fn ref ->
+      with {:ok, stages} <- native_stages(ref), {:ok, count} <- compile(ref, stages) do
+        case Runtime.ask(&Native.pipeline_warm(&1, ref, count, &2)) do
+          :freed -> {:error, freed()}
+          result -> result
+        end
+      end
+    end)
+  end
+
   # Compiles stages, which are kept that way: how many they are, or every problem with them. More may be added meanwhile.
   defp compile(ref, stages) do
     case Runtime.call(&Native.pipeline_compile(&1, ref, stages)) do

@@ -8,12 +8,14 @@ defmodule Dala.Gpu.Compute.Server do
     * `config :dala_compute, device: "vulkan"`, or
     * `"auto"`: a real GPU if there is one, then the CPU runtime, then a software driver.
 
-  `config :dala_compute, memory_budget: bytes` bounds what buffers may use.
+  `config :dala_compute, memory_budget: bytes` bounds what buffers may use. `config :dala_compute, cache: "folder"` says where
+  compiled kernels are kept, see `Dala.Gpu.Compute.kernel_cache/0`.
 
   The device itself belongs to nobody: it is counted by reference. If this process is killed it is started again, and
   buffers, commands and waiting processes go on as if nothing had happened.
   """
   use GenServer
+  require Logger
 
   alias Dala.Gpu.Compute.{Error, Native}
 
@@ -69,7 +71,13 @@ defmodule Dala.Gpu.Compute.Server do
 
   @impl true
   def handle_info({tag, answer}, %{tag: tag} = state) when is_reference(tag) do
-    with {:ok, device} <- answer, do: :persistent_term.put(@device, device)
+    with {:ok, device} <- answer do
+      with %{refused: why} when is_binary(why) <- Native.kernel_cache(),
+           do: Logger.warning("compiled kernels are not kept for the next start: #{why}")
+
+      :persistent_term.put(@device, device)
+    end
+
     Enum.each(state.asking, &GenServer.reply(&1, answer))
     {:noreply, %{state | tag: nil, asking: []}}
   end
@@ -78,6 +86,7 @@ defmodule Dala.Gpu.Compute.Server do
 
   defp open(%{tag: nil} = state) do
     tag = make_ref()
+    choose_cache(System.get_env("DALA_CACHE"), Application.get_env(:dala_compute, :cache))
     name = System.get_env("DALA_DEVICE") || Application.get_env(:dala_compute, :device, "auto")
     :ok = Native.open(to_string(name), Application.get_env(:dala_compute, :memory_budget), tag)
     %{state | tag: tag}
@@ -95,6 +104,18 @@ defmodule Dala.Gpu.Compute.Server do
   end
 
   defp open(state), do: state
+
+  # The environment is read by the native side. A device that is opened again finds the folder that it had.
+  defp choose_cache(nil, :off), do: Native.keep_kernels_in(nil)
+  defp choose_cache(nil, folder) when is_binary(folder), do: Native.keep_kernels_in(folder)
+
+  defp choose_cache(_variable, setting) when is_nil(setting) or setting == :off or is_binary(setting),
+    do: false
+
+  defp choose_cache(_variable, setting) do
+    message = "config :dala_compute, cache: #{inspect(setting)} is neither a folder nor :off"
+    raise Error, code: :invalid_argument, message: message
+  end
 
   defp refuse(state, error) do
     Enum.each(state.asking, &GenServer.reply(&1, {:error, error}))
