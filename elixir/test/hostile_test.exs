@@ -72,6 +72,8 @@ defmodule Dala.Gpu.Compute.HostileTest do
     {Compute, :transient, [:shape, :dtype], :transient},
     {Compute, :explain, [:pipeline], :string},
     {Compute, :to_svg, [:pipeline], :string},
+    {Compute, :warm, [:warmable], {:tuple, :size}},
+    {Compute, :warm, [:warmable, :warm_options], {:tuple, :size}},
     {Compute, :trace, [:function], :traced},
     {Compute, :from_nx, [:tensor], :buffer},
     {Compute, :to_nx, [:buffer], :tensor},
@@ -81,6 +83,7 @@ defmodule Dala.Gpu.Compute.HostileTest do
     {Compute, :gpu?, [], :boolean},
     {Compute, :version, [], :string},
     {Compute, :memory, [], :map},
+    {Compute, :kernel_cache, [], :map},
     {Compute, :trim, [], :done},
     {Compute, :stats, [], :map},
     {Compute, :suspend, [], :done},
@@ -567,6 +570,12 @@ defmodule Dala.Gpu.Compute.HostileTest do
     pick([:hostile_net, "hostile_net", :relu, model, Map.put(model, pick(Map.keys(model)), garbage(pool))])
   end
 
+  defp argument(:warmable, pool) do
+    one = argument(pick([:pipeline, :model]), pool)
+    pick([one, [one], [argument(:pipeline, pool), one], [], [one | 1]])
+  end
+
+  defp argument(:warm_options, pool), do: some_of(batch: pick([1, 2, 0, -1, 1 <<< 70])) |> spoil_options(pool)
   defp argument(:picture, pool), do: pick([Compute.buffer_zeros({5, 6, 3}, :u8), argument(:buffer, pool)])
 
   # Some are closed after a while.

@@ -46,8 +46,14 @@ defmodule Dala.Gpu.Compute.WarmTest do
       assert {:error, %Compute.Error{}} = Compute.warm([pipeline])
       Compute.free_pipeline(pipeline)
       assert {:error, %{code: :freed_pipeline}} = Compute.warm(pipeline)
-      for bad <- [nil, 1, %{}, [1]], do: assert_raise(ArgumentError, fn -> Compute.warm(bad) end)
-      assert_raise ArgumentError, fn -> Compute.warm(Compute.pipeline(), batches: 3) end
+
+      for bad <- [1, %{}, [1], {}, [Compute.pipeline() | 1]],
+          do: assert_raise(ArgumentError, fn -> Compute.warm(bad) end)
+
+      for bad <- [[batches: 3], [batch: 0], [batch: nil], 1, [1]],
+          do: assert_raise(ArgumentError, fn -> Compute.warm(Compute.pipeline(), bad) end)
+
+      assert {:error, %{code: :unknown_model}} = Compute.warm(:never_loaded)
     end
 
     test "builds what a model needs for a batch, and gives its memory back" do
@@ -58,7 +64,7 @@ defmodule Dala.Gpu.Compute.WarmTest do
       assert {:ok, model} = Compute.load_model(:warm_model, path)
       live = Compute.memory().live
       assert {:ok, _built} = Compute.warm(model, batch: 5)
-      assert {:ok, 0} = Compute.warm(model, batch: 5)
+      assert {:ok, 0} = Compute.warm([:warm_model, "warm_model"], batch: 5)
       # The plan is let go of by a thread.
       assert eventually(fn -> Compute.memory().live == live end)
     end

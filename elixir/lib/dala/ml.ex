@@ -17,7 +17,7 @@ defmodule Dala.ML do
   """
 
   alias Dala.Gpu.Compute
-  alias Dala.Gpu.Compute.{Buffer, Error, Native, Pipeline, Runtime, Stage}
+  alias Dala.Gpu.Compute.{Buffer, Error, Native, Pipeline, Stage}
   alias Dala.ML.{Model, Plans}
 
   @type prediction() :: %{label: String.t() | nil, index: non_neg_integer(), probability: float()}
@@ -54,7 +54,7 @@ defmodule Dala.ML do
     options = options!(options)
     image = Buffer.from_ref(Buffer.ref(image))
 
-    with {:ok, model} <- model(model),
+    with {:ok, model} <- Model.fetch(model),
          {:ok, size, classes} <- classifier(model),
          {:ok, labels} <- labels(options[:labels], classes),
          {:ok, probabilities} <- probabilities(model, image, size, options) do
@@ -116,32 +116,6 @@ defmodule Dala.ML do
 
   defp invalid!(name, expected, found) do
     raise ArgumentError, "#{inspect(name)} must be #{expected}, found #{Stage.short(found)}"
-  end
-
-  # What was loaded under the name counts, whatever the struct says by now.
-  defp model(%Model{name: name}), do: model(name)
-
-  defp model(name) do
-    case Stage.name(name, "a model") do
-      {:ok, text} ->
-        case Runtime.call(&{:ok, Native.model(&1, text)}) do
-          {:ok, nil} ->
-            {:error,
-             Error.new(
-               :unknown_model,
-               "no model is called `#{text}`: Dala.Gpu.Compute.load_model/2 loads one"
-             )}
-
-          {:ok, fields} ->
-            {:ok, struct!(Model, Map.put(fields, :name, name))}
-
-          error ->
-            error
-        end
-
-      {:error, message} ->
-        raise ArgumentError, message
-    end
   end
 
   # The size of the pictures it takes, and the number of classes it knows.

@@ -619,6 +619,9 @@ defmodule Dala.Gpu.Compute do
   @spec to_svg(Pipeline.t()) :: String.t()
   def to_svg(pipeline), do: unwrap!(Pipeline.to_svg(pipeline))
 
+  @typedoc "A pipeline, or a model as `load_model/2` gave it or by its name."
+  @type warmable() :: Pipeline.t() | Model.t() | atom() | String.t()
+
   @doc """
   Builds every kernel that a pipeline, a model or several of them need, side by side and without running anything, and says how
   many were built: none, if they were built before. The first run is then as quick as the next.
@@ -636,39 +639,51 @@ defmodule Dala.Gpu.Compute do
   them: warm them where the image is built, and put that folder into it.
   """
   @doc type: :pipeline
-  @spec warm(Pipeline.t() | Model.t() | [Pipeline.t() | Model.t()], batch: pos_integer()) ::
+  @spec warm(warmable() | [warmable()], batch: pos_integer()) ::
           {:ok, non_neg_integer()} | {:error, Error.t()}
-  def warm(what, options \\ [])
+  def warm(what, options \\ []) do
+    if not Keyword.keyword?(options),
+      do: raise(ArgumentError, "options must be a keyword list, found #{Stage.short(options)}")
 
-  def warm(several, options) when is_list(several) do
-    Enum.reduce_while(several, {:ok, 0}, fn one, {:ok, sum} ->
-      case warm(one, options) do
-        {:ok, built} -> {:cont, {:ok, sum + built}}
-        error -> {:halt, error}
-      end
-    end)
+    case Keyword.validate!(options, batch: 1)[:batch] do
+      batch when is_integer(batch) and batch > 0 -> warm_all(what, batch)
+      other -> raise ArgumentError, ":batch must be a positive integer, found #{Stage.short(other)}"
+    end
+  rescue
+    error in Error -> {:error, error}
   end
 
-  def warm(%Model{} = model, options) do
-    batch = Keyword.validate!(options, batch: 1)[:batch]
-    sized = fn dims -> dims |> Tuple.to_list() |> Enum.map(&if(&1 == :batch, do: batch, else: &1)) end
-    buffer = fn port -> buffer_zeros(List.to_tuple(sized.(port.shape)), port.dtype) end
-    {inputs, [output]} = {Enum.map(model.inputs, buffer), Enum.map(model.outputs, buffer)}
-    stage = %{op: :run_kernel, kernel: model.name, inputs: inputs, output: output}
-    pipeline = pipeline_add(pipeline(), stage)
+  defp warm_all([], _batch), do: {:ok, 0}
 
-    try do
-      Pipeline.warm(pipeline)
-    after
-      free_pipeline(pipeline)
-      free_many([output | inputs])
+  defp warm_all([one | others], batch) do
+    with {:ok, built} <- warm_one(one, batch),
+         {:ok, more} <- warm_all(others, batch),
+         do: {:ok, built + more}
+  end
+
+  defp warm_all(one, batch), do: warm_one(one, batch)
+
+  defp warm_one(%Pipeline{} = pipeline, _batch), do: Pipeline.warm(pipeline)
+
+  defp warm_one(model, batch) when is_atom(model) or is_binary(model) or is_struct(model, Model) do
+    with {:ok, model} <- Model.fetch(model) do
+      sized = fn shape -> for dim <- Tuple.to_list(shape), do: if(dim == :batch, do: batch, else: dim) end
+      buffer = fn port -> buffer_zeros(List.to_tuple(sized.(port.shape)), port.dtype) end
+      {inputs, [output]} = {Enum.map(model.inputs, buffer), Enum.map(model.outputs, buffer)}
+      stage = %{op: :run_kernel, kernel: model.name, inputs: inputs, output: output}
+      pipeline = pipeline_add(pipeline(), stage)
+
+      try do
+        Pipeline.warm(pipeline)
+      after
+        free_pipeline(pipeline)
+        free_many([output | inputs])
+      end
     end
   end
 
-  def warm(pipeline, options) do
-    Keyword.validate!(options, batch: 1)
-    Pipeline.warm(pipeline)
-  end
+  defp warm_one(other, _batch),
+    do: raise(ArgumentError, "this is neither a pipeline nor a model: #{Stage.short(other)}")
 
   ## Nx
 

@@ -11,7 +11,7 @@ defmodule Dala.ML.Model do
   It is plain data, and may be sent anywhere: the weights are in the kernel.
   """
 
-  alias Dala.Gpu.Compute.Buffer
+  alias Dala.Gpu.Compute.{Buffer, Error, Native, Runtime, Stage}
 
   @enforce_keys [:name, :inputs, :outputs, :parameters, :operators]
   defstruct [:name, :inputs, :outputs, :parameters, :operators]
@@ -25,4 +25,31 @@ defmodule Dala.ML.Model do
           parameters: non_neg_integer(),
           operators: [{String.t(), pos_integer()}]
         }
+
+  @doc false
+  # What was loaded under the name counts, whatever the struct says by now.
+  def fetch(%__MODULE__{name: name}), do: fetch(name)
+
+  def fetch(name) do
+    case Stage.name(name, "a model") do
+      {:ok, text} ->
+        case Runtime.call(&{:ok, Native.model(&1, text)}) do
+          {:ok, nil} ->
+            {:error,
+             Error.new(
+               :unknown_model,
+               "no model is called `#{text}`: Dala.Gpu.Compute.load_model/2 loads one"
+             )}
+
+          {:ok, fields} ->
+            {:ok, struct!(__MODULE__, Map.put(fields, :name, name))}
+
+          error ->
+            error
+        end
+
+      {:error, message} ->
+        raise ArgumentError, message
+    end
+  end
 end

@@ -18,7 +18,8 @@ static SETTLED: OnceLock<KernelCache> = OnceLock::new();
 /// else a folder of the user's cache directory. It is made if it is not there. Whoever can write to it decides what this program
 /// executes, so a folder that is open to others is not used, and [`refused`](KernelCache::refused) says so.
 ///
-/// It holds the machine code of the CPU device. Drivers of graphics devices keep theirs in caches of their own.
+/// It holds the machine code of the CPU device and the shaders of Vulkan devices. What drivers make of shaders, they keep in caches of
+/// their own.
 pub struct KernelCache(Settled);
 
 enum Settled {
