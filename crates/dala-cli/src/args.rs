@@ -90,6 +90,9 @@ pub(crate) struct WarmArgs {
     /// The batch that models are for; may be given several times [default: the smallest]
     #[arg(long, value_name = "N")]
     pub(crate) batch: Vec<usize>,
+    /// Show how long each kernel took
+    #[arg(long)]
+    pub(crate) explain: bool,
     /// The device: auto, vulkan, gl, metal, cuda, rocm, cpu, or one that `dala info` names, such as vulkan:1. DALA_DEVICE overrides auto
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub(crate) device: String,
@@ -97,7 +100,7 @@ pub(crate) struct WarmArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The machine code of the CPU device is kept in a folder that only you can write to. DALA_CACHE names another one, or says `off`. Graphics drivers have caches of their own.
+Machine code of the CPU device and shaders for Vulkan are kept in a folder that only you can write to. DALA_CACHE names another one, or says `off`. Graphics drivers have caches of their own.
 
 Examples:
   dala cache
@@ -205,7 +208,7 @@ pub(crate) struct BenchArgs {
     /// The device: auto, vulkan, gl, metal, cuda, rocm, cpu, or one that `dala info` names, such as vulkan:1. DALA_DEVICE overrides auto
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub(crate) device: String,
-    /// Show the plan that is measured, where there is one
+    /// Show the plan that is measured, where there is one; for startup, how long each kernel took to build
     #[arg(long)]
     pub(crate) explain: bool,
     /// Draw the ratios, as SVG

@@ -5,6 +5,7 @@
 mod args;
 mod batch;
 mod bench;
+mod built;
 mod cache;
 mod classify;
 mod commands;

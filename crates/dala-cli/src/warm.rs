@@ -9,10 +9,10 @@ use dala_compute::{Device, KernelCache, Plan};
 use dala_model::LoadModel;
 
 use crate::args::{SourceArgs, WarmArgs};
-use crate::device;
 use crate::onnx::{self, Alone};
 use crate::output::{self, Outcome};
 use crate::source::{Source, summary};
+use crate::{built, device};
 
 pub(crate) fn run(args: &WarmArgs, out: &mut dyn Write) -> Result<Outcome> {
     if KernelCache::get().folder().is_none() {
@@ -21,11 +21,15 @@ pub(crate) fn run(args: &WarmArgs, out: &mut dyn Write) -> Result<Outcome> {
     let device = device::open(&args.device)?;
     for what in &args.what {
         for plan in plans(&device, what, args).with_context(|| what.clone())? {
-            let (start, before) = (Instant::now(), device.stats().compilations);
+            let (start, before, known) = (Instant::now(), device.stats().compilations, KernelCache::built().len());
             plan.warm_up().with_context(|| what.clone())?;
             let (built, time) = (device.stats().compilations - before, start.elapsed().as_secs_f64() * 1e3);
-            let built = output::count(built as usize, "kernel", "kernels");
-            writeln!(out, "{what}: {}, {built} built, {time:.1} ms", summary(&plan))?;
+            let count = output::count(built as usize, "kernel", "kernels");
+            writeln!(out, "{what}: {}, {count} built, {time:.1} ms", summary(&plan))?;
+            if args.explain {
+                let all = KernelCache::built();
+                built::table(out, &all[known.min(all.len())..])?;
+            }
         }
     }
     Ok(Outcome::Success)

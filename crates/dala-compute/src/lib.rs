@@ -77,7 +77,7 @@ pub use definition::Definition;
 pub use device::{Device, DeviceOptions, Stats};
 #[doc(hidden)]
 pub use engine::bare;
-pub use engine::{Backend, DeviceInfo, DeviceKind, EngineError, KernelCache, Limits, attend_exit};
+pub use engine::{Backend, BuiltKernel, DeviceInfo, DeviceKind, EngineError, KernelCache, Limits, attend_exit};
 pub use error::Error;
 pub use host::{HostData, Readback};
 pub use operand::{Operand, Transient};

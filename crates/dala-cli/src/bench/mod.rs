@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use dala_compute::bare::Bare;
-use dala_compute::{Buffer, DType, Device, Operand, Pipeline, Plan, PlanOptions, Stage, Transient};
+use dala_compute::{Buffer, DType, Device, KernelCache, Operand, Pipeline, Plan, PlanOptions, Stage, Transient};
 use serde::Serialize;
 
 use crate::args::{BenchArgs, Suite};
-use crate::device;
 use crate::output::{self, Outcome};
+use crate::{built, device};
 use model::Details;
 use peer::Peer;
 
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &BenchArgs, out: &mut dyn Write) -> anyhow::Result<Outco
         bail!("cannot write {}: name it .svg", file.display());
     }
     if let Suite::Frame = args.suite {
-        return frame(&args.device, out);
+        return frame(&args.device, args.explain, out);
     }
     let device = device::open(&args.device)?;
     let mut details = None;
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &BenchArgs, out: &mut dyn Write) -> anyhow::Result<Outco
         Suite::Overhead => ("overhead", overhead(&device, args.explain, out)?),
         Suite::Image => ("image", image(&device)?),
         Suite::Batch => ("batch", batch::measure(&device)?),
-        Suite::Startup => ("startup", startup(&device)?),
+        Suite::Startup => ("startup", startup(&device, args.explain, out)?),
     };
     let report = Report { suite, device: device.info().backend.name().to_owned(), rows, details };
     if let Some(file) = &args.plot {
@@ -235,7 +235,7 @@ fn image(device: &Device) -> anyhow::Result<Vec<Row>> {
 }
 
 /// How long compiling takes as pipelines grow, and the first frame of a second process against that of a first.
-fn startup(device: &Device) -> anyhow::Result<Vec<Row>> {
+fn startup(device: &Device, explain: bool, out: &mut dyn Write) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     let mut per_stage: Option<f64> = None;
     for stages in [10, 100, 1000] {
@@ -254,18 +254,21 @@ fn startup(device: &Device) -> anyhow::Result<Vec<Row>> {
     }
     let folder = std::env::temp_dir().join(format!("dala-startup-{}", std::process::id()));
     let own = std::env::current_exe()?;
-    let frame = || -> anyhow::Result<f64> {
+    let mut frame = |explain: bool| -> anyhow::Result<f64> {
         let name = device.info().backend.name();
         let output = Command::new(&own)
             .args(["bench", "frame", "--device", name])
+            .args(explain.then_some("--explain"))
             .env("DALA_CACHE", folder.join("kernels"))
             // Drivers keep what they compile: the first process must not find what others left there.
             .env("MESA_SHADER_CACHE_DIR", folder.join("driver"))
             .output()?;
         let text = String::from_utf8_lossy(&output.stdout);
-        text.trim().parse().with_context(|| format!("the other process said {text}"))
+        let (time, table) = text.split_once('\n').unwrap_or((&text, ""));
+        out.write_all(table.as_bytes())?;
+        time.parse().with_context(|| format!("the other process said {text}"))
     };
-    let (first, second) = (frame()?, frame()?);
+    let (first, second) = (frame(explain)?, frame(false)?);
     rows.push(Row::new("first-frame-of-second-process", "first process", (second, first)));
     // Left behind, it would only take room.
     let _ = std::fs::remove_dir_all(&folder);
@@ -289,7 +292,7 @@ fn long(device: &Device, stages: usize) -> anyhow::Result<Pipeline> {
 }
 
 /// The first frame of this process: from opening the device to its result. Prints milliseconds.
-fn frame(device: &str, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+fn frame(device: &str, explain: bool, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let start = Instant::now();
     let device = device::open(device)?;
     let photo = Buffer::from_slice(&device, &vec![9u8; 480 * 640 * 4], [480, 640, 4])?;
@@ -303,5 +306,8 @@ fn frame(device: &str, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     gray.read::<u8>()?;
     let time: Duration = start.elapsed();
     writeln!(out, "{:.3}", time.as_secs_f64() * 1e3)?;
+    if explain {
+        built::table(out, &KernelCache::built())?;
+    }
     Ok(Outcome::Success)
 }

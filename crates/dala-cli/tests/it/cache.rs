@@ -93,11 +93,12 @@ fn builds_once(kept: &Kept) {
     assert!(kept.files().is_empty());
 
     let warm = || {
-        let warm = kept.command(&["warm", CHAIN, "--size", "96x64", "--device", kept.device]).output().unwrap();
-        Run::from(warm).success()
+        let arguments = ["warm", CHAIN, "--size", "96x64", "--explain", "--device", kept.device];
+        Run::from(kept.command(&arguments).output().unwrap()).success()
     };
     let (first, second) = (warm(), warm());
     assert!(!first.contains(" 0 kernels") && second.contains(" 0 kernels"), "{first}{second}");
+    assert!(!first.contains("| all 0 |") && second.contains("| all 0 |"), "{first}{second}");
 }
 
 #[test]

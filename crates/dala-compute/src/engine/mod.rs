@@ -50,7 +50,7 @@ use crate::DeviceOptions;
 
 pub(crate) use adapter::{Adapter, AdapterId, kinds, open_adapter};
 pub use adapter::{Backend, DeviceInfo, DeviceKind, Limits};
-pub use cache::KernelCache;
+pub use cache::{BuiltKernel, KernelCache};
 pub use ending::attend_exit;
 pub use error::EngineError;
 pub(crate) use error::caught;

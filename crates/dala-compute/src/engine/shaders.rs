@@ -3,6 +3,8 @@
 //! The engine takes its compiler as a type, so ours is put in front of it. What a driver makes of a shader, the driver keeps itself.
 
 use cubecl::ir::{DeviceProperties, ElemType, TargetProperties, UIntKind};
+use std::time::Instant;
+
 use cubecl::prelude::{CubeKernel, KernelDefinition};
 use cubecl::server::{LaunchError, ServerUtilities};
 use cubecl::wgpu::{
@@ -15,8 +17,8 @@ use cubecl_server::allocator::ContiguousMemoryLayoutPolicy;
 use cubecl_server::kernel::{BufferIOAttr, CompiledKernel};
 use dala_kernels::launch::CompileCount;
 
-use super::cache::KernelCache;
 use super::cache::store::{Key, Store};
+use super::cache::{BuiltKernel, KernelCache};
 
 /// The server of a graphics device.
 pub(super) type ShaderServer = WgpuServer<KeptCompiler>;
@@ -32,7 +34,7 @@ pub(super) fn client(setup: &WgpuSetup) -> Result<Client, WgpuInitError> {
     let device = try_init_device(setup.clone(), RuntimeOptions::try_default()?)?;
     let engine = Device::Wgpu(device.clone()).client();
     let mut properties = engine.properties().clone();
-    let options = compilation_options(setup, properties.clone());
+    let options = compilation_options(setup, &properties);
     let compiler = KeptCompiler::init(setup.backend, &options);
     compiler.limit_properties(&mut properties);
     let (memory, timing) = (properties.memory.clone(), properties.timing_method);
@@ -61,23 +63,35 @@ pub(super) fn client(setup: &WgpuSetup) -> Result<Client, WgpuInitError> {
         .map_err(|error| WgpuInitError::Registration { message: format!("{device:?}: {error:?}") })
 }
 
-/// How the engine compiles for a device. `properties` are a copy: they are registered again.
-fn compilation_options(setup: &WgpuSetup, mut properties: DeviceProperties) -> WgpuCompilationOptions {
-    let mut options = WgpuCompilationOptions::default();
-    #[cfg(feature = "vulkan")]
-    if setup.backend == wgpu::Backend::Vulkan
-        && cubecl::wgpu::vulkan::register_vulkan_features(&setup.adapter, &mut properties, &mut options)
-    {
-        return options;
-    }
+/// How the engine compiles for a device.
+fn compilation_options(setup: &WgpuSetup, properties: &DeviceProperties) -> WgpuCompilationOptions {
+    native_options(setup, properties).unwrap_or_else(|| WgpuCompilationOptions {
+        supports_u64: properties.supports_type(ElemType::UInt(UIntKind::U64)),
+        ..WgpuCompilationOptions::default()
+    })
+}
+
+/// The same for a device whose own language the engine knows. Properties are registered once more, with a copy.
+#[cfg(any(feature = "vulkan", all(feature = "metal", target_os = "macos")))]
+fn native_options(setup: &WgpuSetup, properties: &DeviceProperties) -> Option<WgpuCompilationOptions> {
     #[cfg(all(feature = "metal", target_os = "macos"))]
-    if setup.backend == wgpu::Backend::Metal
-        && cubecl::wgpu::metal::register_metal_features(&setup.adapter, &mut properties, &mut options)
-    {
-        return options;
-    }
-    let wide = ElemType::UInt(UIntKind::U64);
-    WgpuCompilationOptions { supports_u64: properties.supports_type(wide), ..options }
+    use cubecl::wgpu::metal::register_metal_features;
+    #[cfg(feature = "vulkan")]
+    use cubecl::wgpu::vulkan::register_vulkan_features;
+    let (mut properties, mut options) = (properties.clone(), WgpuCompilationOptions::default());
+    let is_native = match setup.backend {
+        #[cfg(feature = "vulkan")]
+        wgpu::Backend::Vulkan => register_vulkan_features(&setup.adapter, &mut properties, &mut options),
+        #[cfg(all(feature = "metal", target_os = "macos"))]
+        wgpu::Backend::Metal => register_metal_features(&setup.adapter, &mut properties, &mut options),
+        _ => false,
+    };
+    is_native.then_some(options)
+}
+
+#[cfg(not(any(feature = "vulkan", all(feature = "metal", target_os = "macos"))))]
+fn native_options(_: &WgpuSetup, _: &DeviceProperties) -> Option<WgpuCompilationOptions> {
+    None
 }
 
 impl KeptCompiler {
@@ -155,10 +169,13 @@ impl WgpuCompiler for KeptCompiler {
                 representation
             }
             None => {
+                let start = Instant::now();
                 let made = self.0.compile(definition, options)?;
-                if let (Some((store, key)), Some(packed)) = (place, packed(&made)) {
-                    store.put(key, &packed);
+                let (time, packed) = (start.elapsed(), packed(&made));
+                if let (Some((store, key)), Some(packed)) = (place, &packed) {
+                    store.put(key, packed);
                 }
+                BuiltKernel::remember(kernel.name(), None, time, packed.map(|packed| packed.len()));
                 made
             }
         };

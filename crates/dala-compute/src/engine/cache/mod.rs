@@ -2,15 +2,46 @@
 
 pub(super) mod store;
 
+use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use store::Store;
 
 /// What the user chose, before the first device was opened.
 static CHOSEN: Mutex<Option<Option<PathBuf>>> = Mutex::new(None);
 static SETTLED: OnceLock<KernelCache> = OnceLock::new();
+
+/// The kernels that were built last.
+static BUILT: Mutex<VecDeque<BuiltKernel>> = Mutex::new(VecDeque::new());
+/// So many are remembered.
+const REMEMBERED: usize = 4096;
+
+/// What it took to build a kernel, as opposed to finding one that was kept.
+#[derive(Clone, Debug)]
+pub struct BuiltKernel {
+    /// Which kernel it is. Those of one name differ in their programs, types and layouts.
+    pub name: String,
+    /// How long it took to generate its code, if that was measured.
+    pub generated: Option<Duration>,
+    /// How long the compiler took: the engine's passes, and LLVM on the CPU device. What a driver makes of a shader is not in it.
+    pub compiled: Duration,
+    /// The bytes of its machine code or its shader, if it is kept.
+    pub bytes: Option<usize>,
+}
+
+impl BuiltKernel {
+    pub(super) fn remember(name: &str, generated: Option<Duration>, compiled: Duration, bytes: Option<usize>) {
+        let name = name.strip_prefix("dala_kernels::launch::").unwrap_or(name).to_owned();
+        let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+        if built.len() == REMEMBERED {
+            built.pop_front();
+        }
+        built.push_back(BuiltKernel { name, generated, compiled, bytes });
+    }
+}
 
 /// Where compiled kernels are kept for the next process.
 ///
@@ -64,6 +95,11 @@ impl KernelCache {
             Settled::Refused(_, why) => Some(why),
             Settled::Kept(_) | Settled::Off => None,
         }
+    }
+
+    /// The kernels that this process has built, at most the last 4096 of them.
+    pub fn built() -> Vec<BuiltKernel> {
+        BUILT.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
     /// How many kernels are kept, and their bytes.

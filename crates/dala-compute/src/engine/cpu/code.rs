@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use cubecl::prelude::{CubeKernel, KernelId};
 use cubecl::server::{LaunchError, ServerError};
@@ -13,8 +14,8 @@ use cubecl_server::config::compilation::F16Evaluation;
 use cubecl_server::kernel::CompiledKernel;
 
 use super::super::EngineError;
-use super::super::cache::KernelCache;
 use super::super::cache::store::{Key, Store};
+use super::super::cache::{BuiltKernel, KernelCache};
 use super::super::error::panic_message;
 use super::lock;
 
@@ -100,10 +101,13 @@ impl Codes {
             keep_object: keep.is_some(),
             ..PlironOptions::default()
         };
+        let (start, mut generated) = (Instant::now(), Duration::ZERO);
         let built = catch_unwind(AssertUnwindSafe(|| {
             let definition = cubecl::define_kernel(kernel)?;
+            generated = start.elapsed();
             CompiledKernel::compile(kernel, definition, &mut PlironCompiler::default(), &options)
         }));
+        let compiled_in = start.elapsed() - generated;
         // What LLVM refuses, the engine panics about.
         let compiled = built.unwrap_or_else(|panic| Err(refused(panic_message(&*panic))))?;
         let units = [compiled.cube_dim.x, compiled.cube_dim.y, compiled.cube_dim.z];
@@ -114,9 +118,11 @@ impl Codes {
                 refused("its units share memory or wait for one another, which this device does not offer").into()
             );
         }
-        if let (Some((store, key)), Some(object)) = (keep, engine.take_object_bytes()) {
-            store.put(key, &packed(units, &compiled.entrypoint_name, &object));
+        let object = engine.take_object_bytes();
+        if let (Some((store, key)), Some(object)) = (keep, &object) {
+            store.put(key, &packed(units, &compiled.entrypoint_name, object));
         }
+        BuiltKernel::remember(kernel.name(), Some(generated), compiled_in, object.map(|object| object.len()));
         Ok(Code { engine, units })
     }
 }
