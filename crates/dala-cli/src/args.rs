@@ -234,6 +234,8 @@ pub(crate) enum Suite {
     Batch,
     /// How long compiling takes, and the first result of a process
     Startup,
+    /// What a million pixels cost in pictures of all sizes, the worst beside the best of nearly the same size
+    Sizes,
     /// The first result of this process alone, in milliseconds
     #[value(hide = true)]
     Frame,

@@ -4,6 +4,7 @@ mod batch;
 mod model;
 mod peer;
 mod plot;
+mod sizes;
 
 use std::io::Write;
 use std::process::Command;
@@ -69,6 +70,7 @@ pub(crate) fn run(args: &BenchArgs, out: &mut dyn Write) -> anyhow::Result<Outco
         Suite::Overhead => ("overhead", overhead(&device, args.explain, out)?),
         Suite::Image => ("image", image(&device)?),
         Suite::Batch => ("batch", batch::measure(&device)?),
+        Suite::Sizes => ("sizes", sizes::measure(&device)?),
         Suite::Startup => ("startup", startup(&device, args.explain, out)?),
     };
     let report = Report { suite, device: device.info().backend.name().to_owned(), rows, details };
@@ -202,36 +204,56 @@ const OPENCV: &str = include_str!("../../../../benches/peers/opencv.py");
 
 /// blur, sharpen and grayscale of a full-HD picture, against OpenCV with two threads.
 fn image(device: &Device) -> anyhow::Result<Vec<Row>> {
-    let (height, width) = (1080, 1920);
-    let pixels: Vec<u8> = (0..height * width * 4).map(|i: usize| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
-    let photo = Buffer::from_slice(device, &pixels, [height, width, 4])?;
-    let gray = Buffer::zeros(device, DType::U8, [height, width])?;
-    let (soft, sharp) = (Transient::new().named("soft"), Transient::new().named("sharp"));
-    let pipeline = Pipeline::new()
-        .named(&photo, "photo")
-        .named(&gray, "gray")
-        .stage(Stage::run_kernel(
-            "blur",
-            [&photo],
-            &soft,
-            dala_compute::Params::new().with("radius", 3).with("sigma", 1.5),
-        ))
-        .stage(Stage::run_kernel("sharpen", [&soft], &sharp, [("amount", 0.5)]))
-        .stage(Stage::run_kernel("grayscale", [&sharp], &gray, ()));
-    let (fused, unfused) = (device.compile(&pipeline)?, device.compile_with(&pipeline, PlanOptions::unfused())?);
     let mut peer = Peer::start(OPENCV, &[], "OpenCV")?;
     let mut rows = Vec::new();
-    for (name, plan) in [("blur-sharpen-grayscale-opencv", &fused), ("unfused-opencv", &unfused)] {
-        let mut best = (f64::INFINITY, f64::INFINITY);
-        for round in 0..30 {
-            let times = (milliseconds(|| Ok(plan.run()?))?, peer.time("chain")?);
-            if round >= 5 {
-                best = (best.0.min(times.0), best.1.min(times.1));
-            }
+    // The second size is one that no vector divides.
+    for ((height, width), channels) in
+        [(1080, 1920), (1079, 1917)].into_iter().flat_map(|size| [(size, 4), (size, 3), (size, 1)])
+    {
+        let size = format!("{height}x{width}x{channels}");
+        let pipeline = chain(device, [height, width, channels])?;
+        let mut plans = vec![(size.clone(), device.compile(&pipeline)?)];
+        if rows.is_empty() {
+            plans.push((format!("{size}-unfused"), device.compile_with(&pipeline, PlanOptions::unfused())?));
         }
-        rows.push(Row::new(name, "OpenCV, 2 threads", best));
+        for (name, plan) in plans {
+            let mut best = (f64::INFINITY, f64::INFINITY);
+            for round in 0..30 {
+                let times = (milliseconds(|| Ok(plan.run()?))?, peer.time(&size)?);
+                if round >= 5 {
+                    best = (best.0.min(times.0), best.1.min(times.1));
+                }
+            }
+            rows.push(Row::new(name, "OpenCV, 2 threads", best));
+        }
     }
     Ok(rows)
+}
+
+/// Blur, sharpen and, of pictures in colour, grayscale.
+fn chain(device: &Device, [height, width, channels]: [usize; 3]) -> anyhow::Result<Pipeline> {
+    let bytes = height * width * channels;
+    let pixels: Vec<u8> = (0..bytes).map(|i: usize| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let shape = if channels == 1 { vec![height, width] } else { vec![height, width, channels] };
+    let photo = Buffer::from_slice(device, &pixels, shape)?;
+    let gray = Buffer::zeros(device, DType::U8, [height, width])?;
+    let (soft, sharp) = (Transient::new().named("soft"), Transient::new().named("sharp"));
+    let params = dala_compute::Params::new().with("radius", 3).with("sigma", 1.5);
+    let blurred = Pipeline::new().named(&photo, "photo").named(&gray, "gray").stage(Stage::run_kernel(
+        "blur",
+        [&photo],
+        &soft,
+        params,
+    ));
+    Ok(match channels {
+        1 => blurred.stage(Stage::run_kernel("sharpen", [&soft], &gray, [("amount", 0.5)])),
+        _ => blurred.stage(Stage::run_kernel("sharpen", [&soft], &sharp, [("amount", 0.5)])).stage(Stage::run_kernel(
+            "grayscale",
+            [&sharp],
+            &gray,
+            (),
+        )),
+    })
 }
 
 /// How long compiling takes as pipelines grow, and the first frame of a second process against that of a first.

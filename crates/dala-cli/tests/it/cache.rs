@@ -11,7 +11,7 @@ use super::folder::Folder;
 use super::{Run, command};
 
 /// Several kernels, so that there is something to keep.
-const CHAIN: &str = "blur(radius=2) | sobel | grayscale";
+const CHAIN: &str = "blur(radius=2) | sobel | sharpen | grayscale";
 
 struct Kept {
     folder: Folder,

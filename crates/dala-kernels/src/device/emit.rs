@@ -3,8 +3,11 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
+use cubecl::ir::dialect::general::ReinterpretCastOp;
 use cubecl::ir::dialect::memory::{IndexOp, StoreOp};
+use cubecl::ir::pliron::r#type::Typed;
 use cubecl::ir::pliron::value::Value;
+use cubecl::ir::types::{PointerType, VectorType};
 use cubecl::ir::{self, UIntKind};
 use cubecl::prelude::*;
 use dala_spec::expr::{BinaryOp, InputSlot, Op, Ty, UnaryOp};
@@ -22,6 +25,9 @@ pub(crate) struct Layout {
     pub(crate) packed: bool,
     /// Whether float results are hidden from the driver's compiler, which would reorder sums and products.
     pub(crate) shielded: bool,
+    /// Whether vectors begin at any element: buffers are bound element by element, and positions count elements or pixels. For
+    /// devices whose memory is that of a CPU.
+    pub(crate) free: bool,
 }
 
 /// How a buffer is bound: the engine's element type, and how many of them make a vector.
@@ -47,6 +53,10 @@ impl Layout {
     /// How a buffer is bound whose pixels of `channels` elements are read in vectors.
     pub(crate) fn binding(self, dtype: DType, channels: usize) -> Binding {
         match dtype {
+            DType::U8 if self.free && channels == 4 => {
+                Binding { elem: UIntKind::U32.into(), width: 1, vectors: self.width }
+            }
+            _ if self.free => self.element_binding(dtype),
             // Four bytes are one word on every device: shifts take them apart, where others need shuffles.
             DType::U8 if channels == 4 => Binding { elem: UIntKind::U32.into(), width: self.width, vectors: 1 },
             DType::U8 if self.packed && self.width < 4 => self.element_binding(dtype),
@@ -70,6 +80,25 @@ impl Layout {
     pub(crate) fn output(self, program: &Program, slot: usize) -> Binding {
         self.binding(program.outputs()[slot], program.pixel().unwrap_or(1))
     }
+}
+
+/// Where the vector of `width` elements is that begins at an element of a list. Only for kernels that are compiled for memory
+/// that is aligned to elements.
+pub(super) fn vector_pointer(scope: &Scope, list: Value, element: Value, width: usize) -> Value {
+    let index = IndexOp::maybe_checked(scope.ctx_mut(), list, element, false);
+    let first = scope.register_with_result(&index);
+    if width == 1 {
+        return first;
+    }
+    let ty = first.get_type(scope.ctx());
+    let own = ty.deref(scope.ctx()).downcast_ref::<PointerType>().copied();
+    let Some(PointerType { inner, address_space }) = own else {
+        scope.push_error("a list of no elements");
+        return first;
+    };
+    let vector = VectorType::get(scope.ctx(), inner, width).into();
+    let pointer = PointerType::get(scope.ctx_mut(), vector, address_space).into();
+    scope.register_with_result(&ReinterpretCastOp::new(scope.ctx_mut(), pointer, first))
 }
 
 /// Whether `slot` is read at other places than an element's own, in a way that vectors of `width` do not cover.
@@ -213,10 +242,18 @@ impl<'a> Emitter<'a> {
         Generator { scope: self.scope(), width: 1 }
     }
 
-    pub(super) fn load_at(&self, buffer: Value, position: Value) -> Value {
+    fn load_at(&self, buffer: Value, position: Value) -> Value {
         let index = IndexOp::maybe_checked(self.scope().ctx_mut(), buffer, position, false);
         let pointer = self.scope().register_with_result(&index);
         ir::read_value(self.scope(), pointer)
+    }
+
+    /// The vector of elements or words at a position.
+    pub(super) fn load_vector(&self, buffer: Value, position: Value) -> Value {
+        match self.layout.free {
+            true => ir::read_value(self.scope(), vector_pointer(self.scope(), buffer, position, self.layout.width)),
+            false => self.load_at(buffer, position),
+        }
     }
 
     /// The only element of an input, in all lanes.
@@ -245,7 +282,7 @@ impl<'a> Emitter<'a> {
             }
             return self.element(buffer, input.dtype, self.as_u32(position));
         }
-        self.unpacked(self.load_at(buffer, position), input.dtype)
+        self.unpacked(self.load_vector(buffer, position), input.dtype)
     }
 
     /// What was loaded, as lanes of its type; `u8` data as s32.
@@ -374,7 +411,10 @@ impl<'a> Emitter<'a> {
     fn indices(&self) -> Value {
         let (one, width) = (self.one(), self.layout.width);
         let position = self.as_u32(self.context.position);
-        let first = one.binary(BinaryOp::Mul, Ty::U32, position, one.constant(Scalar::U32(width as u32)));
+        let first = match self.layout.free {
+            true => position,
+            false => one.binary(BinaryOp::Mul, Ty::U32, position, one.constant(Scalar::U32(width as u32))),
+        };
         if width == 1 {
             return first;
         }
@@ -441,8 +481,13 @@ impl<'a> Emitter<'a> {
     }
 
     pub(super) fn store_at(&self, scope: &Scope, output: Value, position: Value, value: Value) {
-        let index = IndexOp::maybe_checked(scope.ctx_mut(), output, position, false);
-        let pointer = scope.register_with_result(&index);
+        let pointer = match self.layout.free {
+            true => vector_pointer(scope, output, position, self.layout.width),
+            false => {
+                let index = IndexOp::maybe_checked(scope.ctx_mut(), output, position, false);
+                scope.register_with_result(&index)
+            }
+        };
         scope.register(&StoreOp::new(scope.ctx_mut(), pointer, value));
     }
 

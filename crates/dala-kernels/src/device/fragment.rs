@@ -13,7 +13,7 @@ use dala_spec::work::{Fragment, Source};
 
 use super::args::{Buffers, BuffersExpand, Scalars, ScalarsExpand, expand_type, vector_type};
 use super::arithmetic::Generator;
-use super::emit::{Context, Layout, Slot, emit, emit_value};
+use super::emit::{Context, Layout, Slot, emit, emit_value, vector_pointer};
 
 thread_local! {
     /// Where the kernel was counted whose code was generated last.
@@ -240,6 +240,70 @@ pub(crate) fn pixels_store<T: CubePrimitive>(
             position: at.position.read_value(scope),
         };
         emit(scope, part.program(), layout, &context, &outputs.0);
+    })
+}
+
+/// Pixels, each in lanes of its own of which the first `channels` count, as vectors of elements that lie side by side.
+#[cube]
+pub(crate) fn side_by_side(pixels: &Values, #[comptime] channels: usize) -> Values {
+    intrinsic!(|scope| {
+        let (count, lanes) = (pixels.0.len(), channels.next_power_of_two());
+        let make = Generator { scope, width: count };
+        let element = |index: usize| make.extract(pixels.0[index / channels], index % channels, lanes);
+        let vector = |first: usize| make.construct(&(first..first + count).map(element).collect::<Vec<_>>());
+        ValuesExpand((0..channels).map(|part| vector(part * count)).collect())
+    })
+}
+
+/// One of several values, and no other.
+#[cube]
+pub(crate) fn only(values: &Values, #[comptime] number: usize) -> Values {
+    intrinsic!(|_scope| ValuesExpand(vec![values.0[number]]))
+}
+
+/// Runs a program over pixels whose elements lie side by side in as many values as they have channels, and stores what it gives.
+#[cube]
+pub(crate) fn pixels_store_apart(
+    values: &Values,
+    outputs: &mut Buffers,
+    params: &Scalars,
+    at: Whereabouts,
+    #[comptime] part: Part,
+    #[comptime] layout: Layout,
+) {
+    intrinsic!(|scope| {
+        let channels = Generator { scope, width: layout.width }.apart(&values.0);
+        // A pixel has at most four; those that it does not have are asked for by nobody.
+        let channel = |number: usize| channels[number.min(channels.len() - 1)];
+        let context = Context {
+            inputs: &[Slot::Pixels([0, 1, 2, 3].map(channel))],
+            params: &params.0[part.first_param..],
+            dims: &[],
+            lens: &[],
+            len: at.some.read_value(scope),
+            position: at.position.read_value(scope),
+        };
+        emit(scope, part.program(), layout, &context, &outputs.0);
+    })
+}
+
+/// The vector that begins at an element of a list.
+#[cube]
+pub(crate) fn read_at<E: Scalar, N: Size>(from: &[E], element: usize) -> Vector<E, N> {
+    intrinsic!(|scope| {
+        let (list, element) = (from.__extract_list(scope), element.read_value(scope));
+        let mut at: NativeExpand<Vector<E, N>> = vector_pointer(scope, list, element, N::__expand_value(scope)).into();
+        at.__expand_deref_method(scope)
+    })
+}
+
+/// Writes a vector so that it begins at an element of a list.
+#[cube]
+pub(crate) fn write_at<E: Scalar, N: Size>(to: &mut [E], element: usize, value: Vector<E, N>) {
+    intrinsic!(|scope| {
+        let (list, element) = (to.__extract_list(scope), element.read_value(scope));
+        let mut at: NativeExpand<Vector<E, N>> = vector_pointer(scope, list, element, N::__expand_value(scope)).into();
+        at.__expand_assign_method(scope, value);
     })
 }
 

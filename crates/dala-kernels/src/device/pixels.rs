@@ -5,6 +5,7 @@ use cubecl::prelude::*;
 use dala_spec::expr::{BinaryOp, CompareOp, InputSlot, Ty};
 use dala_spec::{DType, Scalar};
 
+use super::arithmetic::Generator;
 use super::emit::{Emitter, Slot, is_gathered};
 
 impl Emitter<'_> {
@@ -34,27 +35,21 @@ impl Emitter<'_> {
 
     /// Every channel of a vector of pixels.
     fn load_pixels(&self, input: InputSlot, buffer: Value, position: Value) -> Vec<Value> {
-        let (make, width, channels) = (&self.generator, self.layout.width, input.channels);
+        let (make, channels) = (&self.generator, input.channels);
         if input.dtype == DType::U8 && channels == 4 {
-            let words = self.load_at(buffer, position);
+            let words = self.load_vector(buffer, position);
             return (0..4).map(|channel| make.byte_lane(words, channel)).collect();
         }
         if channels == 1 {
-            return vec![self.unpacked(self.load_at(buffer, position), input.dtype)];
+            return vec![self.unpacked(self.load_vector(buffer, position), input.dtype)];
         }
         let vectors: Vec<Value> = (0..channels)
             .map(|part| {
                 let position = self.part_position(position, channels, part, true);
-                self.unpacked(self.load_at(buffer, position), input.dtype)
+                self.unpacked(self.load_vector(buffer, position), input.dtype)
             })
             .collect();
-        let element = |index: usize| make.extract(vectors[index / width], index % width, width);
-        (0..channels)
-            .map(|channel| {
-                let lanes: Vec<Value> = (0..width).map(|pixel| element(pixel * channels + channel)).collect();
-                make.construct(&lanes)
-            })
-            .collect()
+        make.apart(&vectors)
     }
 
     /// The position of one of the vectors that make up a vector of pixels. The last pixels may fill only some of them:
@@ -62,8 +57,9 @@ impl Emitter<'_> {
     fn part_position(&self, position: Value, parts: usize, part: usize, inside: bool) -> Value {
         let one = self.one();
         let first = one.binary(BinaryOp::Mul, Ty::U32, self.as_u32(position), one.constant(Scalar::U32(parts as u32)));
-        let own = one.binary(BinaryOp::Add, Ty::U32, first, one.constant(Scalar::U32(part as u32)));
-        if !inside || part == 0 {
+        let further = if self.layout.free { part * self.layout.width } else { part };
+        let own = one.binary(BinaryOp::Add, Ty::U32, first, one.constant(Scalar::U32(further as u32)));
+        if !inside || part == 0 || self.layout.free {
             return self.as_position(own);
         }
         let last = one.binary(BinaryOp::Sub, Ty::U32, self.parts_filled(parts), one.constant(Scalar::U32(1)));
@@ -97,7 +93,7 @@ impl Emitter<'_> {
             let lanes: Vec<Value> = (0..width).map(element).collect();
             let value = self.packed(make.construct(&lanes), dtype);
             let own = self.part_position(position, channels, part, false);
-            if part == 0 {
+            if part == 0 || self.layout.free {
                 self.store_at(self.scope(), output, own, value);
                 continue;
             }
@@ -108,5 +104,19 @@ impl Emitter<'_> {
                 self.store_at(scope, output, own, value);
             });
         }
+    }
+}
+
+impl Generator<'_> {
+    /// The channels of pixels that lie side by side in as many vectors.
+    pub(super) fn apart(&self, vectors: &[Value]) -> Vec<Value> {
+        let (width, channels) = (self.width, vectors.len());
+        let element = |index: usize| self.extract(vectors[index / width], index % width, width);
+        (0..channels)
+            .map(|channel| {
+                let lanes: Vec<Value> = (0..width).map(|pixel| element(pixel * channels + channel)).collect();
+                self.construct(&lanes)
+            })
+            .collect()
     }
 }

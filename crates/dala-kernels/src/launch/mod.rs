@@ -5,6 +5,7 @@
 
 mod count;
 mod fold;
+mod lines;
 mod map;
 mod matmul;
 mod moves;
@@ -27,7 +28,7 @@ pub use crate::device::fragment::CompileCount;
 
 pub use fold::width as fold_width;
 pub use prepared::Prepared;
-pub use stencil::fits as stencil_fits;
+pub use stencil::{fits as stencil_fits, scratch as stencil_scratch};
 
 /// Every buffer's size in bytes is a multiple of this, so that whole vectors can be read and written at its end.
 pub const CAPACITY_STEP: usize = 512;
@@ -206,7 +207,12 @@ struct Bound<'a> {
 impl Bound<'_> {
     fn layout(&self, width: usize) -> Layout {
         let facts = self.launch.facts;
-        Layout { width, packed: facts.u8 == Support::Packed, shielded: facts.reorders_floats }
+        Layout { width, packed: facts.u8 == Support::Packed, shielded: facts.reorders_floats, free: false }
+    }
+
+    /// A layout whose vectors begin at any element, for a CPU.
+    fn free_layout(&self, width: usize) -> Layout {
+        Layout { free: true, ..self.layout(width) }
     }
 
     fn fits(handle: &Handle, bytes_per_vector: usize, vectors: usize) -> Result<usize, LaunchRefused> {

@@ -1,5 +1,5 @@
-//! The launcher of resampling in one pass, for cores: a unit sums rows into a row of its own, which stays in its cache, and makes the
-//! new row's pixels from that, four at a time.
+//! The launcher of resampling in one pass, for cores: a unit sums rows into a line of its own, which stays in its cache, and makes
+//! the new row's pixels from that. Rows have any length, and pixels any number of channels.
 
 use cubecl::client::Client;
 use cubecl::prelude::*;
@@ -8,10 +8,10 @@ use dala_spec::work::Resample;
 
 use super::{Bound, Geometry, LaunchRefused};
 use crate::device::args::{Buffers, Scalars};
-use crate::device::arithmetic::Generator;
 use crate::device::emit::Layout;
 use crate::device::fragment::{
-    CompileCount, Part, Values, Whereabouts, count_compilation, fragment_store, fragment_value,
+    CompileCount, Part, Values, Whereabouts, count_compilation, fragment_store, fragment_value, only, read_at,
+    side_by_side, write_at,
 };
 
 /// What shapes the code.
@@ -19,14 +19,22 @@ use crate::device::fragment::{
 struct ResampleCode {
     load: Part,
     store: Part,
+    channels: usize,
+    /// How many rows and columns are summed, where each has code of its own; otherwise 0.
     taps: (usize, usize),
 }
 
-/// Pixels of a vector.
-const GROUP: usize = Resample::LANES / Resample::CHANNELS;
+/// The most taps that have code of their own.
+const MAX_UNROLLED: usize = 8;
+
+/// How many pixels of the result, and as many elements of the picture, are computed at a time.
+fn lanes(resample: &Resample) -> usize {
+    let least = resample.to.1.min(resample.from.1 * resample.channels).max(1);
+    1 << least.min(16).ilog2()
+}
 
 pub(super) fn geometry(resample: &Resample, facts: &DeviceFacts) -> Geometry {
-    Geometry::spread(resample.to.0, Resample::LANES, facts)
+    Geometry::spread(resample.to.0, lanes(resample), facts)
 }
 
 pub(super) fn launch(
@@ -36,44 +44,50 @@ pub(super) fn launch(
     geometry: Geometry,
     bound: &Bound,
 ) -> Result<(), LaunchRefused> {
-    let Resample { from, to, taps, .. } = *resample;
-    if !Resample::fits(bound.launch.facts, from, to, taps) {
+    let Resample { from, to, taps, channels, .. } = *resample;
+    if !Resample::fits(bound.launch.facts) || taps.0 > from.0 || taps.1 > from.1 || channels > 4 {
         return Err(LaunchRefused("the picture or the device does not suit resampling in one pass".to_owned()));
     }
     geometry.check(to.0)?;
-    let layout = bound.layout(Resample::LANES);
-    let (vectors, groups) = (from.1 / GROUP, to.1 / GROUP);
+    let lanes = lanes(resample);
+    let layout = bound.free_layout(lanes);
     let first_rows = bound.slice(0, 4, to.0)?;
     let row_weights = bound.slice(1, 4, to.0 * taps.0)?;
     let first_columns = bound.slice(2, 4, to.1)?;
-    let column_weights = bound.slice(3, 4 * Resample::LANES, groups * taps.1)?;
-    let reads = bound.fragment_reads(&[&resample.load], layout, 4, from.0 * vectors, 0)?;
+    let column_weights = bound.slice(3, 4, to.1 * taps.1)?;
+    let reads = bound.fragment_reads(&[&resample.load], layout, 4, from.0 * from.1 * channels, 0)?;
     let binding = layout.binding(resample.store.program.outputs()[0], 1);
-    let output = bound.output(0, binding.elem, binding.width, to.0 * groups)?;
-    let scratch = bound.slice_mut(1, 4 * Resample::CHANNELS, geometry.units as usize * from.1)?;
+    let output = bound.output(0, binding.elem, 1, to.0 * to.1 * channels)?;
+    let line = Resample::line(from.1, channels);
+    let lines = bound.slice_mut(1, 4, geometry.units as usize * line)?;
     let [load, store] = Part::each([&resample.load, &resample.store], 4);
-    // SAFETY: windows of rows and columns lie inside the picture, as their maker made sure, and each unit has a row of its
+    let unrolled = |taps: usize| if taps <= MAX_UNROLLED { taps } else { 0 };
+    let code = ResampleCode { load, store, channels, taps: (unrolled(taps.0), unrolled(taps.1)) };
+    // SAFETY: windows of rows and columns lie inside the picture, as their maker made sure, and each unit has a line of its
     // own: the cubes of a unit run one after the other on a CPU.
     unsafe {
         resample_rows::launch_unchecked(
             client,
             geometry.count(),
             CubeDim::new_1d(geometry.units),
-            Resample::LANES,
-            Resample::CHANNELS,
+            lanes,
+            channels.next_power_of_two(),
             first_rows,
             row_weights,
             first_columns,
             column_weights,
             reads,
             vec![output],
-            scratch,
+            lines,
             bound.scalars(),
             from.1 as u32,
             to.0 as u32,
-            groups as u32,
+            to.1 as u32,
+            line as u32,
+            taps.0 as u32,
+            taps.1 as u32,
             geometry.steps,
-            ResampleCode { load, store, taps },
+            code,
             layout,
             compiled.clone(),
         );
@@ -81,35 +95,43 @@ pub(super) fn launch(
     Ok(())
 }
 
-/// One pixel of a vector of four.
+/// The elements from `at` on, times a weight.
 #[cube]
-fn pixel<N: Size, Q: Size>(pixels: Vector<f32, N>, #[comptime] number: usize) -> Vector<f32, Q> {
-    intrinsic!(|scope| {
-        let make = Generator { scope, width: Resample::CHANNELS };
-        let pixels = pixels.read_value(scope);
-        let lanes: Vec<_> = (0..Resample::CHANNELS)
-            .map(|channel| make.extract(pixels, number * Resample::CHANNELS + channel, Resample::LANES))
-            .collect();
-        make.construct(&lanes).into()
-    })
+fn weighed<N: Size>(
+    reads: &Buffers,
+    params: &Scalars,
+    at: Whereabouts,
+    weight: f32,
+    #[comptime] code: ResampleCode,
+    #[comptime] layout: Layout,
+) -> Vector<f32, N> {
+    let part = comptime!(code.load.clone());
+    fragment_value::<Vector<f32, N>>(reads, params, &Values::new(), at, part, layout) * Vector::new(weight)
 }
 
-/// Four pixels as one vector.
+/// A pixel of the result: the weighted sum of pixels of a line, from `at` on.
 #[cube]
-fn joined<N: Size, Q: Size>(
-    a: Vector<f32, Q>,
-    b: Vector<f32, Q>,
-    c: Vector<f32, Q>,
-    d: Vector<f32, Q>,
-) -> Vector<f32, N> {
-    intrinsic!(|scope| {
-        let make = Generator { scope, width: Resample::LANES };
-        let pixels = [a, b, c, d].map(|pixel| pixel.read_value(scope));
-        let lanes: Vec<_> = (0..Resample::LANES)
-            .map(|lane| make.extract(pixels[lane / Resample::CHANNELS], lane % Resample::CHANNELS, Resample::CHANNELS))
-            .collect();
-        make.construct(&lanes).into()
-    })
+fn pixel<Q: Size>(
+    lines: &[f32],
+    weights: &[f32],
+    at: usize,
+    first_weight: usize,
+    taps: usize,
+    #[comptime] code: ResampleCode,
+) -> Vector<f32, Q> {
+    let channels = comptime!(code.channels);
+    let mut sum = Vector::<f32, Q>::new(0.0f32);
+    if comptime!(code.taps.1 > 0) {
+        #[unroll]
+        for tap in 0..comptime!(code.taps.1) {
+            sum += read_at::<f32, Q>(lines, at + comptime!(tap * channels)) * Vector::new(weights[first_weight + tap]);
+        }
+    } else {
+        for tap in 0..taps {
+            sum += read_at::<f32, Q>(lines, at + tap * channels) * Vector::new(weights[first_weight + tap]);
+        }
+    }
+    sum
 }
 
 #[cube(launch_unchecked)]
@@ -118,69 +140,75 @@ fn resample_rows<N: Size, Q: Size>(
     first_rows: &[i32],
     row_weights: &[f32],
     first_columns: &[i32],
-    column_weights: &[Vector<f32, N>],
+    column_weights: &[f32],
     reads: &Buffers,
     outputs: &mut Buffers,
-    scratch: &mut [Vector<f32, Q>],
+    lines: &mut [f32],
     params: &Scalars,
     width: u32,
     rows: u32,
-    groups: u32,
+    columns: u32,
+    line: u32,
+    taps_down: u32,
+    taps_across: u32,
     steps: u32,
     #[comptime] code: ResampleCode,
     #[comptime] layout: Layout,
     #[comptime] compiled: CompileCount,
 ) {
     count_compilation(compiled);
-    let (taps_down, taps_across) = comptime!((code.taps.0, code.taps.1));
-    let nothing = Values::new();
-    let vectors = width as usize / GROUP;
-    let own = UNIT_POS as usize * width as usize;
+    let (channels, lanes) = comptime!((code.channels, layout.width as u32));
+    let stride = width as usize * channels;
+    let vectors = (stride as u32 + comptime!(lanes - 1)) / lanes;
+    let last = stride as u32 - lanes;
+    let groups = (columns + comptime!(lanes - 1)) / lanes;
+    let last_pixel = columns - lanes;
+    let own = UNIT_POS as usize * line as usize;
     let first = ABSOLUTE_POS as u32 * steps;
     let end = min(first + steps, rows);
     for row in first..end {
-        let top = first_rows[row as usize] as usize * vectors;
-        let mut down = Array::<f32>::new(taps_down);
-        #[unroll]
-        for tap in 0..taps_down {
-            down[tap] = row_weights[row as usize * taps_down + tap];
-        }
-        for v in 0..vectors {
+        let top = first_rows[row as usize] as usize * stride;
+        let weights = row as usize * taps_down as usize;
+        for vector in 0..vectors {
+            // The last vectors of a row end where it does, and compute some elements once more.
+            let at = min(vector * lanes, last) as usize;
             let mut sum = Vector::<f32, N>::new(0.0f32);
-            #[unroll]
-            for tap in 0..taps_down {
-                let at = Whereabouts { position: top + tap * vectors + v, column: v, some: rows };
-                let part = comptime!(code.load.clone());
-                let value = fragment_value::<Vector<f32, N>>(reads, params, &nothing, at, part, layout);
-                sum += value * Vector::new(down[tap]);
+            if comptime!(code.taps.0 > 0) {
+                #[unroll]
+                for tap in 0..comptime!(code.taps.0) {
+                    let place = Whereabouts { position: top + tap * stride + at, column: at, some: rows };
+                    let weight = row_weights[weights + tap];
+                    sum += weighed::<N>(reads, params, place, weight, comptime!(code.clone()), layout);
+                }
+            } else {
+                for tap in 0..taps_down as usize {
+                    let place = Whereabouts { position: top + tap * stride + at, column: at, some: rows };
+                    let weight = row_weights[weights + tap];
+                    sum += weighed::<N>(reads, params, place, weight, comptime!(code.clone()), layout);
+                }
             }
-            #[unroll]
-            for number in 0..GROUP {
-                scratch[own + v * GROUP + number] = pixel::<N, Q>(sum, number);
-            }
+            write_at::<f32, N>(lines, own + at, sum);
         }
-        for group in 0..groups as usize {
-            let mut columns = Array::<usize>::new(GROUP);
+        for group in 0..groups {
+            let x = min(group * lanes, last_pixel) as usize;
+            let mut pixels = Values::new();
             #[unroll]
-            for number in 0..GROUP {
-                columns[number] = own + first_columns[group * GROUP + number] as usize;
+            for number in 0..comptime!(layout.width) {
+                let from = own + first_columns[x + number] as usize * channels;
+                let first_weight = (x + number) * taps_across as usize;
+                let taps = taps_across as usize;
+                let made = pixel::<Q>(&*lines, column_weights, from, first_weight, taps, comptime!(code.clone()));
+                pixels.push::<Vector<f32, Q>>(made);
             }
-            let mut sum = Vector::<f32, N>::new(0.0f32);
+            let elements = side_by_side(&pixels, channels);
             #[unroll]
-            for tap in 0..taps_across {
-                let pixels = joined::<N, Q>(
-                    scratch[columns[0] + tap],
-                    scratch[columns[1] + tap],
-                    scratch[columns[2] + tap],
-                    scratch[columns[3] + tap],
-                );
-                sum += pixels * column_weights[group * taps_across + tap];
+            for part in 0..channels {
+                let column = x * channels + comptime!(part * layout.width);
+                let position = row as usize * (columns as usize * channels) + column;
+                let at = Whereabouts { position, column, some: rows };
+                let values = only(&elements, part);
+                fragment_store(reads, outputs, params, &values, at, comptime!(code.store.clone()), layout);
             }
-            let mut values = Values::new();
-            values.push::<Vector<f32, N>>(sum);
-            let position = row as usize * groups as usize + group;
-            let at = Whereabouts { position, column: group, some: rows };
-            fragment_store(reads, outputs, params, &values, at, comptime!(code.store.clone()), layout);
         }
     }
 }

@@ -11,7 +11,7 @@ use dala_spec::expr::Ty;
 use dala_spec::work::{Border, Stencil};
 use dala_spec::{DType, DeviceFacts, Scalar};
 
-use super::{Bound, Geometry, LaunchRefused, dividing_width};
+use super::{Bound, Geometry, LaunchRefused, dividing_width, lines};
 use crate::device::args::{Buffers, Scalars};
 use crate::device::arithmetic::{Generator, elem};
 use crate::device::emit::Layout;
@@ -47,21 +47,9 @@ const OUTSIDE: usize = u32::MAX as usize;
 const MAX_RADIUS: usize = 31;
 
 /// How many elements are computed at a time; none if the picture's rows do not allow it.
-fn width(
-    height: usize,
-    row: usize,
-    channels: usize,
-    radius: usize,
-    pixels: bool,
-    facts: &DeviceFacts,
-) -> Option<usize> {
-    let (least, most) = match (facts.cpu, pixels) {
-        (true, false) => (16, 128),
-        // Pixels of four, and of these a vector's worth.
-        (true, true) => (64, 128),
-        (false, false) => (4, 16),
-        (false, true) => (16, 16),
-    };
+fn width(height: usize, row: usize, channels: usize, radius: usize, pixels: bool) -> Option<usize> {
+    // Pixels of four, and of these a vector's worth.
+    let (least, most) = if pixels { (16, 16) } else { (4, 16) };
     // A neighbour is never further away than the next vector, and a mirrored one never further than the edge's own.
     let needed = ((radius + 1) * channels).next_power_of_two().max(least);
     let fits = needed <= most && radius <= MAX_RADIUS;
@@ -70,13 +58,31 @@ fn width(
 
 /// Whether filters of this radius run in one pass over a picture.
 pub fn fits(height: usize, width_pixels: usize, channels: usize, radius: usize, facts: &DeviceFacts) -> bool {
-    width(height, width_pixels * channels, channels, radius, false, facts).is_some()
+    match facts.cpu {
+        true => lines::fits(radius, facts),
+        false => width(height, width_pixels * channels, channels, radius, false).is_some(),
+    }
+}
+
+/// How many floats of memory of its own each unit needs; none if it works in registers.
+pub fn scratch(
+    width_pixels: usize,
+    channels: usize,
+    radius: usize,
+    filters: usize,
+    facts: &DeviceFacts,
+) -> Option<usize> {
+    facts.cpu.then(|| lines::scratch(width_pixels, channels, radius, filters))
 }
 
 /// Whether a stencil's rows suit its vectors.
 pub(super) fn launches(stencil: &Stencil, facts: &DeviceFacts) -> bool {
-    let row = stencil.width * stencil.channels;
-    width(stencil.height, row, stencil.channels, stencil.radius, stencil.pixels.is_some(), facts).is_some()
+    if facts.cpu {
+        return lines::fits(stencil.radius, facts);
+    }
+    let (row, pixels) = (stencil.width * stencil.channels, stencil.pixels.is_some());
+    (!pixels || stencil.channels == Stencil::PIXEL)
+        && width(stencil.height, row, stencil.channels, stencil.radius, pixels).is_some()
 }
 
 fn is_symmetric(weights: &[f32]) -> bool {
@@ -84,20 +90,23 @@ fn is_symmetric(weights: &[f32]) -> bool {
 }
 
 /// How many vectors of a row one unit computes.
-fn chunk(vectors: usize, facts: &DeviceFacts) -> usize {
-    if facts.cpu { vectors } else { vectors.min(8) }
+fn chunk(vectors: usize) -> usize {
+    vectors.min(8)
 }
 
-fn sizes(stencil: &Stencil, facts: &DeviceFacts) -> (usize, usize, usize) {
+fn sizes(stencil: &Stencil) -> (usize, usize, usize) {
     let row = stencil.width * stencil.channels;
     let pixels = stencil.pixels.is_some();
-    let width = width(stencil.height, row, stencil.channels, stencil.radius, pixels, facts).unwrap_or(1);
+    let width = width(stencil.height, row, stencil.channels, stencil.radius, pixels).unwrap_or(1);
     let vectors = row / width;
-    (width, vectors, vectors.div_ceil(chunk(vectors, facts).max(1)))
+    (width, vectors, vectors.div_ceil(chunk(vectors).max(1)))
 }
 
 pub(super) fn geometry(stencil: &Stencil, facts: &DeviceFacts) -> Geometry {
-    let (width, _, chunks) = sizes(stencil, facts);
+    if facts.cpu {
+        return lines::geometry(stencil, facts);
+    }
+    let (width, _, chunks) = sizes(stencil);
     Geometry::spread(stencil.height * chunks, width, facts)
 }
 
@@ -109,9 +118,12 @@ pub(super) fn launch(
     bound: &Bound,
 ) -> Result<(), LaunchRefused> {
     let facts = bound.launch.facts;
-    let (width, vectors, chunks) = sizes(stencil, facts);
-    let taps = 2 * stencil.radius + 1;
     let fits = launches(stencil, facts);
+    if fits && facts.cpu {
+        return lines::launch(client, compiled, stencil, geometry, bound);
+    }
+    let (width, vectors, chunks) = sizes(stencil);
+    let taps = 2 * stencil.radius + 1;
     let complete = |weights: &[f32]| weights.len() == taps;
     if !fits || !stencil.filters.iter().all(|filter| complete(&filter.down) && complete(&filter.across)) {
         return Err(LaunchRefused("the picture or the filter does not suit a stencil".to_owned()));
@@ -162,7 +174,7 @@ pub(super) fn launch(
             weights,
             stencil.height as u32,
             vectors as u32,
-            chunk(vectors, facts) as u32,
+            chunk(vectors) as u32,
             chunks as u32,
             geometry.steps,
             code,

@@ -1,15 +1,17 @@
 //! Separable filters of pictures: in one pass where the picture's rows suit vectors, axis by axis elsewhere.
 
+use std::iter;
+
 use dala_spec::work::{Argument, Border, Filter, Fragment, Stencil, Weigh};
 use dala_spec::{
     DType, Data, DeviceFacts, Expr, Lowering, ParamKind, ParamSpec, Place, Shape, ShapeCall, ShapeProblem, Signature,
-    SpecError, Task, TensorType, param,
+    SpecError, Step, Task, TensorType, param,
 };
 
 use super::{hand_on, load_float, map, shapes};
 use crate::Reference;
 use crate::keys::{BORDER, RADIUS};
-use crate::launch::stencil_fits;
+use crate::launch::{stencil_fits, stencil_scratch};
 
 /// The names under which a store expression finds what the filters give; `x` is the element itself.
 pub(crate) const VALUES: [&str; 2] = ["f0", "f1"];
@@ -48,7 +50,15 @@ pub(crate) fn filtered(
             store: Fragment::build(store, &arguments, call.output.dtype, &call.params)?,
             pixels: None,
         };
-        lowering.step(Task::Stencil(stencil), [Place::Input(0)], Place::Output);
+        let own = stencil_scratch(image.width, image.channels, radius, stencil.filters.len(), facts);
+        let lines = own.map(|own| TensorType::new(DType::F32, [facts.units_per_cube as usize, own]));
+        let writes = iter::once(Place::Output).chain(lines.map(|lines| lowering.transient(lines))).collect();
+        lowering.steps.push(Step {
+            task: Task::Stencil(stencil),
+            reads: vec![Place::Input(0)],
+            writes,
+            parts: Vec::new(),
+        });
         return Ok(lowering);
     }
     let float = TensorType::new(DType::F32, input.shape.clone());

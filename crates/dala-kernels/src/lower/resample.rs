@@ -175,8 +175,8 @@ pub(crate) fn resampled(
 ) -> Result<(), SpecError> {
     let dtype = call.inputs[0].dtype;
     if let Some(step) = in_one_pass(lowering, call, facts, image, (&down, &across), &store)? {
-        let row = lowering
-            .transient(TensorType::new(DType::F32, [facts.units_per_cube as usize, image.width, image.channels]));
+        let line = Resample::line(image.width, image.channels);
+        let row = lowering.transient(TensorType::new(DType::F32, [facts.units_per_cube as usize, line]));
         lowering.steps.push(Step { writes: vec![writes, row], ..step });
         return Ok(());
     }
@@ -217,29 +217,21 @@ fn in_one_pass(
     store: &Fragment,
 ) -> Result<Option<Step>, SpecError> {
     let (from, to, taps) = ((down.from, across.from), (down.to, across.to), (down.taps, across.taps));
-    if image.channels != Resample::CHANNELS || !Resample::fits(facts, from, to, taps) {
+    if !Resample::fits(facts) || image.channels > 4 {
         return Ok(None);
     }
     let (Some((rows, row_weights)), Some((columns, column_weights))) = (down.windows(), across.windows()) else {
         return Ok(None);
     };
-    // Four columns at a time, each weight once for every channel.
-    let mut groups = Vec::with_capacity(column_weights.len() * Resample::CHANNELS);
-    for group in column_weights.chunks(taps.1 * Resample::LANES / Resample::CHANNELS) {
-        for tap in 0..taps.1 {
-            let weights = group.chunks(taps.1).map(|weights| weights[tap]);
-            groups.extend(weights.flat_map(|weight| [weight; Resample::CHANNELS]));
-        }
-    }
     let reads = vec![
         lowering.constant(Data::S32(rows)),
         lowering.constant(Data::F32(row_weights)),
         lowering.constant(Data::S32(columns)),
-        lowering.constant(Data::F32(groups)),
+        lowering.constant(Data::F32(column_weights)),
         Place::Input(0),
     ];
     let load = load_float(4, call.inputs[0].dtype, call)?;
-    let task = Task::Resample(Resample { from, to, taps, load, store: store.clone() });
+    let task = Task::Resample(Resample { from, to, channels: image.channels, taps, load, store: store.clone() });
     Ok(Some(Step { task, reads, writes: Vec::new(), parts: Vec::new() }))
 }
 

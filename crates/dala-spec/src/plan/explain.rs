@@ -527,6 +527,7 @@ dropped, nobody needs the result
             from: (100, 80),
             to: (50, 40),
             taps: (4, 4),
+            channels: 4,
             load: x(DType::F32),
             store: sum(DType::F32),
         };

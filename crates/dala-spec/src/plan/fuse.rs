@@ -408,8 +408,8 @@ impl Graph {
         {
             let pixels = self.pixel_epilogue(stencil, (consumer, map), value)?;
             let task = Task::Stencil(Stencil { pixels: Some(pixels), ..stencil.clone() });
-            let (reads, writes) = (producer.reads.clone(), consumer.writes.clone());
-            return Ok(together(producer, consumer, task, reads, writes));
+            let writes = consumer.writes.iter().chain(&producer.writes[1..]).copied().collect();
+            return Ok(together(producer, consumer, task, producer.reads.clone(), writes));
         }
         let slots = slots_of(consumer, value);
         let broadcast = |slot: &usize| map.program.inputs()[*slot].broadcast;
@@ -481,12 +481,11 @@ impl Graph {
             return Err(Some("it is read at other places than its own"));
         }
         let Some(own) = &stencil.pixels else {
-            let whole = |input: &InputSlot| input.channels == Stencil::PIXEL;
-            if stencil.channels != Stencil::PIXEL || !program.inputs().iter().all(whole) {
+            if !program.inputs().iter().all(|input| input.channels == stencil.channels) {
                 return Err(Some("its pixels have another number of channels"));
             }
             // One input, however often the program reads it.
-            let input = InputSlot { channels: Stencil::PIXEL, ..InputSlot::elements(ty.dtype) };
+            let input = InputSlot { channels: stencil.channels, ..InputSlot::elements(ty.dtype) };
             let feeds = vec![Feed::Input(0); consumer.reads.len()];
             let part = Part { program, feeds, shape: &map.shape, channels: program.pixel().unwrap_or(1) };
             let program = Program::compose(vec![input], program.pixel(), &[part], &[(0, 0)]);

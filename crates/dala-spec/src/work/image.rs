@@ -114,18 +114,19 @@ impl Weigh {
     pub const NOWHERE: u32 = u32::MAX;
 }
 
-/// A picture of four channels resampled in both directions in one pass, row by row, where a few rows fit a unit's cache.
+/// A picture resampled in both directions in one pass, row by row, where a few rows fit a unit's cache.
 ///
-/// The step reads the first row and the weights of each new row (`s32`, `f32`), the first column of each new column (`s32`), the
-/// weights of each group of four new columns, each repeated for the four channels (`f32`), and the picture. It writes the
-/// output, and a row of `f32` for each unit.
+/// The step reads the first row and the weights of each new row (`s32`, `f32`), the first column and the weights of each new column,
+/// and the picture. It writes the output, and a line of `f32` for each unit.
 #[derive(Clone, Debug)]
 pub struct Resample {
     /// Rows and columns before.
     pub from: (usize, usize),
-    /// Rows and columns after; columns are a multiple of four.
+    /// Rows and columns after.
     pub to: (usize, usize),
-    /// How many rows, and how many columns, are summed for each result.
+    /// Elements of a pixel: at most four.
+    pub channels: usize,
+    /// How many rows, and how many columns, are summed for each result: windows of them lie inside the picture.
     pub taps: (usize, usize),
     /// What each element counts as: an `f32`.
     pub load: Fragment,
@@ -134,21 +135,13 @@ pub struct Resample {
 }
 
 impl Resample {
-    /// Elements of a pixel.
-    pub const CHANNELS: usize = 4;
-    /// Elements computed at a time: four pixels.
-    pub const LANES: usize = 16;
-    /// The most rows or columns that are summed.
-    pub const MAX_TAPS: usize = 8;
-
-    /// Whether a device, and these sizes, suit it.
-    pub fn fits(facts: &DeviceFacts, from: (usize, usize), to: (usize, usize), taps: (usize, usize)) -> bool {
-        let whole = |columns: usize| columns > 0 && (columns * Resample::CHANNELS).is_multiple_of(Resample::LANES);
-        // Cores walk through rows; a GPU has too many units for rows of their own.
+    /// Whether a device suits it: cores walk through rows; a GPU has too many units for lines of their own.
+    pub fn fits(facts: &DeviceFacts) -> bool {
         facts.cpu
-            && whole(from.1)
-            && whole(to.1)
-            && taps.0 <= from.0.min(Resample::MAX_TAPS)
-            && taps.1 <= from.1.min(Resample::MAX_TAPS)
+    }
+
+    /// How many elements of a line of its own each unit needs: pixels are read four elements at a time.
+    pub fn line(columns: usize, channels: usize) -> usize {
+        (columns * channels + 4).next_multiple_of(16)
     }
 }

@@ -19,8 +19,9 @@ use super::super::cache::{BuiltKernel, KernelCache};
 use super::super::error::panic_message;
 use super::lock;
 
-/// Every piece of memory begins at a multiple of so many bytes: kernels are compiled for that.
-const ALIGNMENT: u32 = 64;
+/// Vectors begin at any element, bytes among them: kernels are compiled for that. Processors are as quick where vectors happen to
+/// be aligned.
+const ALIGNMENT: u32 = 1;
 
 /// Machine code of a kernel.
 #[derive(Clone)]
