@@ -25,8 +25,8 @@ pipeline =
   |> Compute.pipeline_add(%{op: :run_kernel, kernel: :sharpen, inputs: [soft], output: sharp})
   |> Compute.pipeline_add(%{op: :run_kernel, kernel: :grayscale, inputs: [sharp], output: gray})
 
-# The plan says what is launched, what was fused, and why the rest was not.
-[plan | _] = String.split(Compute.explain(pipeline), "\n")
+# The plan says what is launched, what was fused, and why the rest was not. How many launches there are depends on the device.
+[plan, _] = String.split(Compute.explain(pipeline), " in ", parts: 2)
 IO.puts(plan)
 
 :ok = Compute.pipeline_run(pipeline)
@@ -45,7 +45,7 @@ IO.puts("compiled for the second run: #{Compute.stats().compilations - before}")
 
 # Output:
 #   photo: 192 x 128, 3 channels
-#   plan: 3 stages in 3 launches, 393.2 kB moved, 147.5 kB of scratch memory
+#   plan: 3 stages
 #   darkest 4, brightest 188
 #   written and read again: true
 #   compiled for the second run: 0
