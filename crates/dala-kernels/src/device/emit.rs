@@ -56,7 +56,7 @@ impl Layout {
             DType::U8 if self.free && channels == 4 => {
                 Binding { elem: UIntKind::U32.into(), width: 1, vectors: self.width }
             }
-            _ if self.free => self.element_binding(dtype),
+            _ if self.free => Binding { vectors: channels * self.width, ..self.element_binding(dtype) },
             // Four bytes are one word on every device: shifts take them apart, where others need shuffles.
             DType::U8 if channels == 4 => Binding { elem: UIntKind::U32.into(), width: self.width, vectors: 1 },
             DType::U8 if self.packed && self.width < 4 => self.element_binding(dtype),

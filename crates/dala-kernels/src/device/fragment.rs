@@ -231,16 +231,28 @@ pub(crate) fn pixels_store<T: CubePrimitive>(
     intrinsic!(|scope| {
         let channels = PixelSplit { bytes, layout }.split(scope, value.read_value(scope));
         let layout = Layout { width: layout.width / channels.len(), ..layout };
-        let context = Context {
-            inputs: &[Slot::Pixels(channels)],
-            params: &params.0[part.first_param..],
-            dims: &[],
-            lens: &[],
-            len: at.some.read_value(scope),
-            position: at.position.read_value(scope),
-        };
-        emit(scope, part.program(), layout, &context, &outputs.0);
+        store_pixels(scope, channels, (outputs, params), &at, &part, layout);
     })
+}
+
+/// Runs a program over pixels whose channels are apart, and stores what it gives.
+fn store_pixels(
+    scope: &Scope,
+    channels: [Value; 4],
+    (outputs, params): (&BuffersExpand, &ScalarsExpand),
+    at: &WhereaboutsExpand,
+    part: &Part,
+    layout: Layout,
+) {
+    let context = Context {
+        inputs: &[Slot::Pixels(channels)],
+        params: &params.0[part.first_param..],
+        dims: &[],
+        lens: &[],
+        len: at.some.read_value(scope),
+        position: at.position.read_value(scope),
+    };
+    emit(scope, part.program(), layout, &context, &outputs.0);
 }
 
 /// Pixels, each in lanes of its own of which the first `channels` count, as vectors of elements that lie side by side.
@@ -275,15 +287,7 @@ pub(crate) fn pixels_store_apart(
         let channels = Generator { scope, width: layout.width }.apart(&values.0);
         // A pixel has at most four; those that it does not have are asked for by nobody.
         let channel = |number: usize| channels[number.min(channels.len() - 1)];
-        let context = Context {
-            inputs: &[Slot::Pixels([0, 1, 2, 3].map(channel))],
-            params: &params.0[part.first_param..],
-            dims: &[],
-            lens: &[],
-            len: at.some.read_value(scope),
-            position: at.position.read_value(scope),
-        };
-        emit(scope, part.program(), layout, &context, &outputs.0);
+        store_pixels(scope, [0, 1, 2, 3].map(channel), (outputs, params), &at, &part, layout);
     })
 }
 

@@ -6,42 +6,17 @@
 
 use cubecl::client::Client;
 use cubecl::prelude::*;
-use dala_spec::expr::Ty;
+use dala_spec::DeviceFacts;
 use dala_spec::work::{Border, Stencil};
-use dala_spec::{DType, DeviceFacts};
 
+use super::stencil::{OUTSIDE, StencilCode, load, weight, weights};
 use super::{Bound, Geometry, LaunchRefused};
 use crate::device::args::{Buffers, Scalars};
-use crate::device::arithmetic::elem;
 use crate::device::emit::Layout;
 use crate::device::fragment::{
-    CompileCount, Part, Values, Whereabouts, count_compilation, fragment_store, fragment_value, pixels_store_apart,
-    read_at, write_at,
+    CompileCount, Values, Whereabouts, count_compilation, fragment_store, fragment_value, pixels_store_apart, read_at,
+    write_at,
 };
-
-/// What shapes the code.
-#[derive(Clone, Debug, Hash, PartialEq, Eq)]
-struct LinesCode {
-    load: Part,
-    store: Part,
-    /// What is made of whole pixels before they are stored.
-    pixels: Option<Part>,
-    /// Whether results are bytes.
-    bytes: bool,
-    radius: usize,
-    filters: usize,
-    channels: usize,
-    border: Border,
-    /// Whether rows as far above as below have the same weights, so that they are added first.
-    paired: bool,
-    /// Whether elements are loaded as integers, and become floats after that.
-    integers: bool,
-    /// Whether each tap has code of its own.
-    unrolled: bool,
-}
-
-/// A row that lies outside and counts as zeros.
-const OUTSIDE: usize = u32::MAX as usize;
 
 /// The largest radius: weights are arguments of the kernel, and there are not endlessly many.
 const MAX_RADIUS: usize = 63;
@@ -88,52 +63,21 @@ pub(super) fn launch(
     geometry: Geometry,
     bound: &Bound,
 ) -> Result<(), LaunchRefused> {
-    let Stencil { height, width, channels, radius, border, .. } = *stencil;
-    let (lanes, taps) = (lanes(stencil), 2 * radius + 1);
-    let complete = |weights: &[f32]| weights.len() == taps;
-    if !stencil.filters.iter().all(|filter| complete(&filter.down) && complete(&filter.across)) {
-        return Err(LaunchRefused("a filter of another radius".to_owned()));
-    }
+    let Stencil { height, width, channels, radius, .. } = *stencil;
+    let lanes = lanes(stencil);
     geometry.check(height)?;
     let layout = bound.free_layout(lanes);
     let (row, total) = (width * channels, height * width * channels);
     let reads = bound.fragment_reads(&[&stencil.load, &stencil.store], layout, 0, total, row)?;
-    let (output, pixels) = match &stencil.pixels {
-        None => {
-            let binding = layout.binding(stencil.store.program.outputs()[0], 1);
-            (bound.output(0, binding.elem, 1, total)?, None)
-        }
+    let output = match &stencil.pixels {
+        None => bound.output(0, layout.binding(stencil.store.program.outputs()[0], 1).elem, 1, total)?,
         Some(pixels) => {
             let binding = layout.output(&pixels.program, 0);
-            let elements = if binding.elem.size() == 4 && pixels.program.outputs()[0] == DType::U8 {
-                height * width
-            } else {
-                height * width * pixels.program.pixel().unwrap_or(1)
-            };
-            let output = bound.output(0, binding.elem, 1, elements)?;
-            (output, Part::list([&stencil.load, &stencil.store, pixels]).pop())
+            bound.output(0, binding.elem, 1, height * width * binding.vectors / lanes)?
         }
     };
     let own = scratch(width, channels, radius, stencil.filters.len());
     let lines = bound.slice_mut(1, 4, geometry.units as usize * own)?;
-    let [load, store] = Part::each([&stencil.load, &stencil.store], 0);
-    let weights = stencil.filters.iter().flat_map(|filter| filter.down.iter().chain(&filter.across));
-    let weights = weights.map(|weight| InputScalar::new(*weight, elem(Ty::F32))).collect();
-    let code = LinesCode {
-        load,
-        bytes: stencil.store.program.outputs()[0] == DType::U8,
-        store,
-        pixels,
-        radius,
-        filters: stencil.filters.len(),
-        channels,
-        border,
-        // Beyond the picture zeros count for one of a pair alone.
-        paired: border != Border::Zero
-            && stencil.filters.iter().all(|filter| filter.down.iter().eq(filter.down.iter().rev())),
-        integers: stencil.load.program.outputs()[0] == DType::S32,
-        unrolled: radius <= MAX_UNROLLED,
-    };
     // SAFETY: rows and vectors are kept inside the picture, which the buffers were checked to hold, and each unit has lines of
     // its own: the cubes of a unit run one after the other on a CPU.
     unsafe {
@@ -146,22 +90,16 @@ pub(super) fn launch(
             vec![output],
             lines,
             bound.scalars(),
-            weights,
+            weights(stencil),
             height as u32,
             width as u32,
             geometry.steps,
-            code,
+            StencilCode::new(stencil, true, radius <= MAX_UNROLLED),
             layout,
             compiled.clone(),
         );
     }
     Ok(())
-}
-
-/// A run-time value by its number.
-#[cube]
-fn weight(weights: &Scalars, #[comptime] number: usize) -> f32 {
-    intrinsic!(|_scope| weights.0[number].into())
 }
 
 /// Where a place of an axis is found; negative if it counts as zeros.
@@ -183,41 +121,6 @@ fn place(at: i32, len: i32, #[comptime] border: Border) -> i32 {
     }
 }
 
-/// The elements from `at` on of a row, as numbers; of two rows, added, if `pair`.
-#[cube]
-#[expect(clippy::too_many_arguments, reason = "the arguments of a kernel")]
-fn load<N: Size>(
-    reads: &Buffers,
-    params: &Scalars,
-    row: usize,
-    other: usize,
-    at: usize,
-    some: u32,
-    #[comptime] pair: bool,
-    #[comptime] code: LinesCode,
-    #[comptime] layout: Layout,
-) -> Vector<f32, N> {
-    let nothing = Values::new();
-    let first = Whereabouts { position: row + at, column: at, some };
-    let second = Whereabouts { position: other + at, column: at, some };
-    let part = comptime!(code.load.clone());
-    if comptime!(code.integers) {
-        let mut value =
-            fragment_value::<Vector<i32, N>>(reads, params, &nothing, first, comptime!(part.clone()), layout);
-        if comptime!(pair) {
-            value += fragment_value::<Vector<i32, N>>(reads, params, &nothing, second, comptime!(part.clone()), layout);
-        }
-        Vector::<f32, N>::cast_from(value)
-    } else {
-        let mut value =
-            fragment_value::<Vector<f32, N>>(reads, params, &nothing, first, comptime!(part.clone()), layout);
-        if comptime!(pair) {
-            value += fragment_value::<Vector<f32, N>>(reads, params, &nothing, second, comptime!(part.clone()), layout);
-        }
-        value
-    }
-}
-
 /// Adds the elements of a row, or of a pair of rows, to the sum of each filter.
 #[cube]
 #[expect(clippy::too_many_arguments, reason = "the arguments of a kernel")]
@@ -231,7 +134,7 @@ fn add_row<N: Size>(
     at: usize,
     some: u32,
     #[comptime] pair: bool,
-    #[comptime] code: LinesCode,
+    #[comptime] code: StencilCode,
     #[comptime] layout: Layout,
 ) {
     let taps = comptime!(2 * code.radius + 1);
@@ -256,7 +159,7 @@ fn add_row<N: Size>(
 
 /// Writes what lies beyond both ends of a row beside it.
 #[cube]
-fn write_ends(lines: &mut [f32], line: usize, width: u32, #[comptime] code: LinesCode) {
+fn write_ends(lines: &mut [f32], line: usize, width: u32, #[comptime] code: StencilCode) {
     let channels = comptime!(code.channels);
     let beyond = comptime!(code.radius * channels);
     let begin = line + comptime!(before(code.radius, channels));
@@ -283,7 +186,7 @@ fn sum_along<N: Size>(
     across: &Array<f32>,
     at: usize,
     #[comptime] filter: usize,
-    #[comptime] code: LinesCode,
+    #[comptime] code: StencilCode,
 ) -> Vector<f32, N> {
     let taps = comptime!(2 * code.radius + 1);
     let mut sum = Vector::<f32, N>::new(0.0f32);
@@ -303,7 +206,7 @@ fn all_sums<N: Size>(
     line: usize,
     length: usize,
     at: usize,
-    #[comptime] code: LinesCode,
+    #[comptime] code: StencilCode,
 ) -> Values {
     let mut values = Values::new();
     #[unroll]
@@ -327,7 +230,7 @@ fn filter_lines<N: Size>(
     height: u32,
     width: u32,
     steps: u32,
-    #[comptime] code: LinesCode,
+    #[comptime] code: StencilCode,
     #[comptime] layout: Layout,
     #[comptime] compiled: CompileCount,
 ) {
@@ -366,53 +269,17 @@ fn filter_lines<N: Size>(
             for filter in 0..filters {
                 sums[filter] = Vector::<f32, N>::new(0.0f32);
             }
-            if comptime!(code.paired) {
-                #[unroll(code.unrolled)]
-                for tap in 0..radius {
-                    add_row::<N>(
-                        reads,
-                        params,
-                        &rows,
-                        &down,
-                        &mut sums,
-                        tap,
-                        at,
-                        height,
-                        true,
-                        comptime!(code.clone()),
-                        layout,
-                    );
-                }
-                add_row::<N>(
-                    reads,
-                    params,
-                    &rows,
-                    &down,
-                    &mut sums,
-                    radius,
-                    at,
-                    height,
-                    false,
-                    comptime!(code.clone()),
-                    layout,
-                );
-            } else {
-                #[unroll(code.unrolled)]
-                for tap in 0..taps {
-                    add_row::<N>(
-                        reads,
-                        params,
-                        &rows,
-                        &down,
-                        &mut sums,
-                        tap,
-                        at,
-                        height,
-                        false,
-                        comptime!(code.clone()),
-                        layout,
-                    );
-                }
+            // Of a pair of rows, the upper one stands for both; the rest are alone.
+            let pairs = comptime!(if code.paired { radius } else { 0 });
+            #[unroll(code.unrolled)]
+            for tap in 0..pairs {
+                let code = comptime!(code.clone());
+                add_row::<N>(reads, params, &rows, &down, &mut sums, tap, at, height, true, code, layout);
+            }
+            #[unroll(code.unrolled)]
+            for tap in pairs..comptime!(taps - pairs) {
+                let code = comptime!(code.clone());
+                add_row::<N>(reads, params, &rows, &down, &mut sums, tap, at, height, false, code, layout);
             }
             #[unroll]
             for filter in 0..filters {

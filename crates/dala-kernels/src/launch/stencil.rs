@@ -1,4 +1,4 @@
-//! The launcher of small separable filters: both directions in one pass, from one source for every device.
+//! The launcher of small separable filters: both directions in one pass. A CPU works [line by line](super::lines); this is how GPUs do it.
 //!
 //! A unit walks along a row. For each vector of elements it sums the rows above and below, aligned loads all of them; the
 //! neighbours to the left and right are then lanes of the vectors before and after, which it still has in registers. That
@@ -21,30 +21,57 @@ use crate::device::fragment::{
 
 /// What shapes the code.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
-struct StencilCode {
+pub(super) struct StencilCode {
     load: Part,
-    store: Part,
+    pub(super) store: Part,
     /// What is made of whole pixels before they are stored.
-    pixels: Option<Part>,
+    pub(super) pixels: Option<Part>,
     /// Whether results are bytes.
-    bytes: bool,
-    radius: usize,
-    filters: usize,
-    channels: usize,
-    border: Border,
+    pub(super) bytes: bool,
+    pub(super) radius: usize,
+    pub(super) filters: usize,
+    pub(super) channels: usize,
+    pub(super) border: Border,
     /// Whether rows as far above as below have the same weights, so that they are added first.
-    paired: bool,
+    pub(super) paired: bool,
     /// Whether elements are loaded as integers, and become floats after that.
     integers: bool,
     /// Whether a unit computes whole rows.
     whole_rows: bool,
+    /// Whether each tap has code of its own.
+    pub(super) unrolled: bool,
+}
+
+impl StencilCode {
+    pub(super) fn new(stencil: &Stencil, whole_rows: bool, unrolled: bool) -> StencilCode {
+        let [load, store] = Part::each([&stencil.load, &stencil.store], 0);
+        let pixels = stencil.pixels.as_ref();
+        StencilCode {
+            load,
+            store,
+            pixels: pixels.and_then(|pixels| Part::list([&stencil.load, &stencil.store, pixels]).pop()),
+            bytes: stencil.store.program.outputs()[0] == DType::U8,
+            radius: stencil.radius,
+            filters: stencil.filters.len(),
+            channels: stencil.channels,
+            border: stencil.border,
+            // Beyond the picture zeros count for one of a pair alone.
+            paired: stencil.border != Border::Zero && stencil.filters.iter().all(|filter| is_symmetric(&filter.down)),
+            integers: stencil.load.program.outputs()[0] == DType::S32,
+            whole_rows,
+            unrolled,
+        }
+    }
+}
+
+/// The weights as arguments of a kernel: of each filter those down, then those across.
+pub(super) fn weights(stencil: &Stencil) -> Vec<InputScalar> {
+    let weights = stencil.filters.iter().flat_map(|filter| filter.down.iter().chain(&filter.across));
+    weights.map(|weight| InputScalar::new(*weight, elem(Ty::F32))).collect()
 }
 
 /// A row that lies outside and counts as zeros.
-const OUTSIDE: usize = u32::MAX as usize;
-
-/// The largest radius whose code is still worth compiling.
-const MAX_RADIUS: usize = 31;
+pub(super) const OUTSIDE: usize = u32::MAX as usize;
 
 /// How many elements are computed at a time; none if the picture's rows do not allow it.
 fn width(height: usize, row: usize, channels: usize, radius: usize, pixels: bool) -> Option<usize> {
@@ -52,8 +79,7 @@ fn width(height: usize, row: usize, channels: usize, radius: usize, pixels: bool
     let (least, most) = if pixels { (16, 16) } else { (4, 16) };
     // A neighbour is never further away than the next vector, and a mirrored one never further than the edge's own.
     let needed = ((radius + 1) * channels).next_power_of_two().max(least);
-    let fits = needed <= most && radius <= MAX_RADIUS;
-    (fits && radius < height && row > 0 && dividing_width(row, needed) == needed).then_some(needed)
+    (needed <= most && radius < height && row > 0 && dividing_width(row, needed) == needed).then_some(needed)
 }
 
 /// Whether filters of this radius run in one pass over a picture.
@@ -118,48 +144,30 @@ pub(super) fn launch(
     bound: &Bound,
 ) -> Result<(), LaunchRefused> {
     let facts = bound.launch.facts;
-    let fits = launches(stencil, facts);
-    if fits && facts.cpu {
+    let taps = 2 * stencil.radius + 1;
+    let complete = |weights: &[f32]| weights.len() == taps;
+    let all_complete = stencil.filters.iter().all(|filter| complete(&filter.down) && complete(&filter.across));
+    if !launches(stencil, facts) || !all_complete {
+        return Err(LaunchRefused("the picture or the filter does not suit a stencil".to_owned()));
+    }
+    if facts.cpu {
         return lines::launch(client, compiled, stencil, geometry, bound);
     }
     let (width, vectors, chunks) = sizes(stencil);
-    let taps = 2 * stencil.radius + 1;
-    let complete = |weights: &[f32]| weights.len() == taps;
-    if !fits || !stencil.filters.iter().all(|filter| complete(&filter.down) && complete(&filter.across)) {
-        return Err(LaunchRefused("the picture or the filter does not suit a stencil".to_owned()));
-    }
     geometry.check(stencil.height * chunks)?;
     let layout = bound.layout(width);
     let total = stencil.height * vectors;
     let reads = bound.fragment_reads(&[&stencil.load, &stencil.store], layout, 0, total, vectors)?;
-    let (output, pixels) = match &stencil.pixels {
+    let output = match &stencil.pixels {
         None => {
             let binding = layout.binding(stencil.store.program.outputs()[0], 1);
-            (bound.output(0, binding.elem, binding.width, total)?, None)
+            bound.output(0, binding.elem, binding.width, total)?
         }
         Some(pixels) => {
             let layout = Layout { width: width / Stencil::PIXEL, ..layout };
             let binding = layout.output(&pixels.program, 0);
-            let output = bound.output(0, binding.elem, binding.width, total * binding.vectors)?;
-            (output, Part::list([&stencil.load, &stencil.store, pixels]).pop())
+            bound.output(0, binding.elem, binding.width, total * binding.vectors)?
         }
-    };
-    let [load, store] = Part::each([&stencil.load, &stencil.store], 0);
-    let weights = stencil.filters.iter().flat_map(|filter| filter.down.iter().chain(&filter.across));
-    let weights = weights.map(|weight| InputScalar::new(*weight, elem(Ty::F32))).collect();
-    let code = StencilCode {
-        load,
-        bytes: stencil.store.program.outputs()[0] == DType::U8,
-        store,
-        pixels,
-        radius: stencil.radius,
-        filters: stencil.filters.len(),
-        channels: stencil.channels,
-        border: stencil.border,
-        // Beyond the picture zeros count for one of a pair alone.
-        paired: stencil.border != Border::Zero && stencil.filters.iter().all(|filter| is_symmetric(&filter.down)),
-        integers: stencil.load.program.outputs()[0] == DType::S32,
-        whole_rows: chunks == 1,
     };
     // SAFETY: rows and vectors are kept inside the picture, which the buffers were checked to hold.
     unsafe {
@@ -171,13 +179,13 @@ pub(super) fn launch(
             reads,
             vec![output],
             bound.scalars(),
-            weights,
+            weights(stencil),
             stencil.height as u32,
             vectors as u32,
             chunk(vectors) as u32,
             chunks as u32,
             geometry.steps,
-            code,
+            StencilCode::new(stencil, chunks == 1, true),
             layout,
             compiled.clone(),
         );
@@ -187,7 +195,7 @@ pub(super) fn launch(
 
 /// A run-time value by its number.
 #[cube]
-fn weight(weights: &Scalars, #[comptime] number: usize) -> f32 {
+pub(super) fn weight(weights: &Scalars, #[comptime] number: usize) -> f32 {
     intrinsic!(|_scope| weights.0[number].into())
 }
 
@@ -291,7 +299,7 @@ fn is_inside(y: u32, height: u32, #[comptime] tap: usize, #[comptime] radius: us
 /// A vector of elements as floats; of two rows, added, if `other` is another row.
 #[cube]
 #[expect(clippy::too_many_arguments, reason = "the arguments of a kernel")]
-fn load<N: Size>(
+pub(super) fn load<N: Size>(
     reads: &Buffers,
     params: &Scalars,
     row: usize,
