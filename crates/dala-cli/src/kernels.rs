@@ -75,7 +75,7 @@ fn output_text(rule: &OutputRule) -> String {
         OutputShape::Inputs => "shape of the inputs",
         OutputShape::Broadcast => "shape that the inputs broadcast to",
         OutputShape::Any => "any shape",
-        OutputShape::Image => "shape {height, width} or {height, width, channels} with 1, 3 or 4 channels",
+        OutputShape::Image => "shape {height, width} or {height, width, channels} with 1 to 4 channels",
         OutputShape::Computed(rule) => &format!("shape: {}", rule.text),
     };
     match rule.dtype {

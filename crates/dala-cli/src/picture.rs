@@ -122,7 +122,7 @@ pub(crate) fn extensions(meant: impl Fn(Format) -> bool) -> String {
 
 /// Whether a buffer can be written as a picture.
 pub(crate) fn check(path: &Path, name: &str, buffer: &Buffer) -> Result<()> {
-    let is_picture = matches!(buffer.dtype(), DType::U8 | DType::F32) && buffer.shape().image().is_some();
+    let is_picture = matches!(buffer.dtype(), DType::U8 | DType::F32) && buffer.shape().picture().is_some();
     if is_picture && !buffer.is_empty() {
         return Ok(());
     }
@@ -170,7 +170,7 @@ pub(crate) fn write_standard(out: &mut dyn Write, picture: Picture, format: Form
 
 fn encode(picture: Picture, format: Format) -> Result<(Vec<u8>, Option<Dropped>)> {
     let Picture { shape, elements, profile, .. } = picture;
-    let Some(size) = shape.image() else { bail!("{shape} is no picture's shape") };
+    let Some(size) = shape.picture() else { bail!("{shape} is no picture's shape") };
     let samples = match elements {
         Elements::U8(levels) => Samples::U8(levels),
         Elements::F32(floats) => Samples::F32(floats),

@@ -127,7 +127,7 @@ pub enum OutputShape {
     Broadcast,
     /// Whatever the caller gives.
     Any,
-    /// An image: `{height, width}` or `{height, width, channels}` with 1, 3 or 4 channels.
+    /// An image: `{height, width}` or `{height, width, channels}` with 1 to 4 channels.
     Image,
     /// What a function of inputs and params says.
     Computed(ShapeRule),

@@ -71,18 +71,23 @@ pub struct ImageShape {
     pub height: usize,
     /// Pixels in a row.
     pub width: usize,
-    /// Elements in a pixel: 1, 3 or 4.
+    /// Elements in a pixel: 1 to 4.
     pub channels: usize,
 }
 
 impl Shape {
-    /// The shape as a picture: `{height, width}` or `{height, width, channels}` with 1, 3 or 4 channels.
+    /// The shape as a picture: `{height, width}` or `{height, width, channels}` with 1 to 4 channels.
     pub fn image(&self) -> Option<ImageShape> {
         match *self.dims() {
             [height, width] => Some(ImageShape { height, width, channels: 1 }),
-            [height, width, channels @ (1 | 3 | 4)] => Some(ImageShape { height, width, channels }),
+            [height, width, channels @ 1..=4] => Some(ImageShape { height, width, channels }),
             _ => None,
         }
+    }
+
+    /// As [`image`](Shape::image), of gray levels or colours, as files and screens have them: two channels are neither.
+    pub fn picture(&self) -> Option<ImageShape> {
+        self.image().filter(|image| image.channels != 2)
     }
 }
 

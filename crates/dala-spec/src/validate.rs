@@ -163,11 +163,11 @@ fn check_shapes(spec: &KernelSpec, inputs: &[TensorType], output: &TensorType, p
             }
         }
         OutputShape::Image => match output.shape.dims() {
-            [_, _] | [_, _, 1 | 3 | 4] => {}
+            [_, _] | [_, _, 1..=4] => {}
             [_, _, _] => problems.push(SpecError::ShapeMismatch {
                 kernel: spec.name.clone(),
                 argument: "the output".to_owned(),
-                expected: "{height, width, channels} with 1, 3 or 4 channels".to_owned(),
+                expected: "{height, width, channels} with 1 to 4 channels".to_owned(),
                 actual: output.shape.to_string(),
             }),
             dims => problems.push(SpecError::RankMismatch {

@@ -57,7 +57,7 @@ impl Layout {
     /// How `buffer` holds a picture, if it does.
     pub(crate) fn of(buffer: &Buffer) -> Result<Layout, SurfaceError> {
         let no_picture = || SurfaceError::NotAPicture { dtype: buffer.dtype(), shape: buffer.shape().clone() };
-        let size = buffer.shape().image().ok_or_else(no_picture)?;
+        let size = buffer.shape().picture().ok_or_else(no_picture)?;
         let floats = match buffer.dtype() {
             DType::U8 => false,
             DType::F32 => true,

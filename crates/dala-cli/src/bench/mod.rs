@@ -1,6 +1,7 @@
 //! Our times beside those of the bare engine, or of a peer, measured in one run.
 
 mod batch;
+mod curves;
 mod model;
 mod peer;
 mod plot;
@@ -20,6 +21,7 @@ use crate::output::{self, Outcome};
 use crate::{built, device};
 use model::Details;
 use peer::Peer;
+use sizes::Curve;
 
 /// What a suite measured.
 #[derive(Serialize)]
@@ -40,11 +42,15 @@ struct Row {
     ratio: f64,
     /// What the base is.
     base: String,
+    /// What each size costs, where sizes are measured.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    curves: Vec<Curve>,
 }
 
 impl Row {
     fn new(name: impl Into<String>, base: impl Into<String>, (ours, theirs): (f64, f64)) -> Row {
-        Row { name: name.into(), ours_ms: ours, base_ms: theirs, ratio: ours / theirs, base: base.into() }
+        let (name, base) = (name.into(), base.into());
+        Row { name, ours_ms: ours, base_ms: theirs, ratio: ours / theirs, base, curves: Vec::new() }
     }
 }
 
@@ -75,7 +81,8 @@ pub(crate) fn run(args: &BenchArgs, out: &mut dyn Write) -> anyhow::Result<Outco
     };
     let report = Report { suite, device: device.info().backend.name().to_owned(), rows, details };
     if let Some(file) = &args.plot {
-        std::fs::write(file, plot::svg(&report)).with_context(|| format!("cannot write {}", file.display()))?;
+        let picture = if let Suite::Sizes = args.suite { curves::svg(&report) } else { plot::svg(&report) };
+        std::fs::write(file, picture).with_context(|| format!("cannot write {}", file.display()))?;
     }
     if args.json {
         output::json(out, &report)?;

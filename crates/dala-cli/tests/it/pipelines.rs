@@ -344,7 +344,7 @@ fn options_that_do_not_fit_together_are_refused() {
     assert!(dala(&["graph"]).error(2).contains("<PIPELINE>"));
     assert!(dala(&["graph", &file, "--filter", "blur"]).error(2).contains("cannot be used with"));
     assert!(dala(&["run", &file, "--input", &photo]).error(2).contains("--output <PATH>"));
-    assert!(dala(&["graph", &file, "--size", "4x4x2"]).error(2).contains("such as 480x640x3"));
+    assert!(dala(&["graph", &file, "--size", "4x4x5"]).error(2).contains("such as 480x640x3"));
     assert!(dala(&["trace", &file]).error(2).contains("--output <FILE>"));
 }
 

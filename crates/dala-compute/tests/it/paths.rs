@@ -171,6 +171,63 @@ fn folds() {
     }
 }
 
+/// No width is special: every one up to a few vectors, in all numbers of channels, of lines that begin anywhere.
+#[test]
+fn any_size() {
+    for width in 1..=19 {
+        let channels = 1 + width % 4;
+        let shape = [3, width, channels];
+        check("blur", DType::U8, &[&shape], &shape, Params::new().with("radius", 2), 0.0);
+        check("sharpen", DType::F32, &[&shape], &shape, border("reflect"), 1e-5);
+        check("resize", DType::U8, &[&shape], &[5, width + 3, channels], Params::new(), 0.0);
+        check("flip", DType::U8, &[&shape], &shape, Params::new(), 0.0);
+        check("lut", DType::U8, &[&shape, &[256]], &shape, Params::new(), 0.0);
+        check("softmax", DType::F32, &[&[3, width]], &[3, width], Params::new(), 1e-6);
+        check("reduce_sum", DType::F32, &[&[3, width]], &[3], [("axes", 1)].into(), 1e-4);
+        check("reduce_sum", DType::F32, &[&[3, width]], &[width], [("axes", 0)].into(), 1e-4);
+        check("reduce_max", DType::U8, &[&[3, width]], &[width], [("axes", 0)].into(), 0.0);
+        check("matmul", DType::F32, &[&[9, 5], &[5, width]], &[9, width], Params::new(), 1e-4);
+        check("transpose", DType::U8, &[&[5, width]], &[width, 5], Params::new(), 0.0);
+        check("concat", DType::U8, &[&[4, width], &[4, 3]], &[4, width + 3], [("axis", 1)].into(), 0.0);
+    }
+    for width in [63usize, 65, 127, 129, 131] {
+        for channels in [2, 3] {
+            let shape = [4, width, channels];
+            check("blur", DType::U8, &[&shape], &shape, Params::new().with("radius", 6), 0.0);
+            check("resize", DType::F32, &[&shape], &[3, width / 2, channels], Params::new(), 1e-5);
+            check("crop", DType::U8, &[&shape], &[2, width - 3, channels], [("left", 2)].into(), 0.0);
+        }
+        check("reduce_prod", DType::F32, &[&[5, width]], &[width], [("axes", 0)].into(), 1e-2);
+        check("layer_norm", DType::F32, &[&[5, width], &[width], &[width]], &[5, width], Params::new(), 1e-4);
+        check("matmul", DType::F32, &[&[33, 40], &[40, width]], &[33, width], Params::new(), 1e-4);
+        check("matmul", DType::F32, &[&[1, 40], &[40, width]], &[1, width], Params::new(), 1e-4);
+    }
+}
+
+/// The first of the best, in lines that are cut into pieces: where pieces meet, twice, and beside what is not a number.
+#[test]
+fn positions_in_long_lines() {
+    for name in device_names() {
+        let device = Device::open(&name).unwrap();
+        for (outer, length, inner) in [(1usize, 50_001usize, 1usize), (3, 20_000, 1), (2, 9_001, 3)] {
+            for places in [vec![0], vec![length - 1], vec![4096, 4095], vec![7000, 9000, 8000]] {
+                let mut line = vec![0.5f32; outer * length * inner];
+                line[inner..2 * inner].fill(f32::NAN);
+                for place in &places {
+                    let at = (outer - 1) * length * inner + place.min(&(length - 1)) * inner + inner - 1;
+                    line[at] = 2.0;
+                }
+                let x = upload(&device, &Data::F32(line), [outer, length, inner]);
+                let out = filled_with_rubbish(&device, DType::S32, [outer, inner]);
+                device.run("argmax", &[&x], &out, [("axes", 1)]).unwrap();
+                let mut expected = vec![0; outer * inner];
+                expected[outer * inner - 1] = places.iter().map(|place| (*place).min(length - 1)).min().unwrap() as i32;
+                assert_eq!(out.read::<i32>().unwrap(), expected, "{name}: {outer} x {length} x {inner}, {places:?}");
+            }
+        }
+    }
+}
+
 /// In vectors and word by word, forwards and backwards, in all sizes of elements.
 #[test]
 fn moves() {

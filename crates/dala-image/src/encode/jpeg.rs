@@ -33,6 +33,22 @@ const ZIGZAG: [u8; BLOCK] = [
     47, 55, 62, 63,
 ];
 
+/// Where the coefficient that is written at a place is found by column.
+const fn by_column(place: usize) -> usize {
+    let index = ZIGZAG[place] as usize;
+    index % SIDE * SIDE + index / SIDE
+}
+
+/// The place at which each coefficient is written, by column.
+const PLACES: [u8; BLOCK] = {
+    let (mut places, mut place) = ([0; BLOCK], 0);
+    while place < BLOCK {
+        places[by_column(place)] = place as u8;
+        place += 1;
+    }
+    places
+};
+
 /// Codes as the standard recommends them (tables K.3 to K.6): how many there are of each length, and what they mean.
 struct CodeSpec {
     counts: [u8; 16],
@@ -225,33 +241,41 @@ impl Table {
         }
     }
 
-    /// Whole coefficients in the order in which they are written.
-    fn quantised(&self, frequencies: Rows) -> [i32; BLOCK] {
+    /// Whole coefficients by column, and which of them are not zero, in the order in which they are written.
+    fn quantised(&self, frequencies: Rows) -> ([i32; BLOCK], u64) {
         // Added to a small float, it leaves the nearest integer in the lowest bits: quicker than to ask for it.
         const ROUND: f32 = 12_582_912.0;
-        let mut whole = [0i32; BLOCK];
+        // Times eight bytes that are 0 or 1, it leaves them as the eight highest bits.
+        const GATHER: u64 = 0x0102_0408_1020_4080;
+        let (mut whole, mut by_column) = ([0i32; BLOCK], 0u64);
         for (column, (frequencies, factors)) in frequencies.iter().zip(&self.factors).enumerate() {
+            let mut is_some = [0u8; SIDE];
             for row in 0..SIDE {
                 let rounded = (frequencies[row] * factors[row] + ROUND).to_bits();
-                whole[column * SIDE + row] = rounded.wrapping_sub(ROUND.to_bits()) as i32;
+                let value = rounded.wrapping_sub(ROUND.to_bits()) as i32;
+                whole[column * SIDE + row] = value;
+                is_some[row] = u8::from(value != 0);
             }
+            by_column |= u64::from_le_bytes(is_some).wrapping_mul(GATHER) >> 56 << (column * SIDE);
         }
-        // They are by column here.
-        ZIGZAG.map(|index| whole[usize::from(index) % SIDE * SIDE + usize::from(index) / SIDE])
+        // Most are zero: only the others are brought into order.
+        let mut in_order = 0u64;
+        while by_column != 0 {
+            in_order |= 1 << PLACES[by_column.trailing_zeros() as usize];
+            by_column &= by_column - 1;
+        }
+        (whole, in_order)
     }
 
     /// `last` is the mean of the block before, of which only the difference is written.
-    fn write(&self, block: &[i32; BLOCK], last: &mut i32, bits: &mut Bits) {
+    fn write(&self, (block, in_order): &([i32; BLOCK], u64), last: &mut i32, bits: &mut Bits) {
         let difference = block[0] - *last;
         *last = block[0];
         let (size, rest) = magnitude(difference);
         let (code, len) = self.mean_codes[size as usize];
         bits.put(code << size | rest, len + size);
 
-        let mut others = 0u64;
-        for (place, value) in block.iter().enumerate().skip(1) {
-            others |= u64::from(*value != 0) << place;
-        }
+        let mut others = in_order & !1;
         let mut before = 0;
         while others != 0 {
             let place = others.trailing_zeros() as usize;
@@ -263,7 +287,7 @@ impl Table {
                 bits.put(code, len);
                 zeros -= 16;
             }
-            let (size, rest) = magnitude(block[place]);
+            let (size, rest) = magnitude(block[by_column(place)]);
             let (code, len) = self.rest_codes[zeros << 4 | size as usize];
             bits.put(code << size | rest, len + size);
         }

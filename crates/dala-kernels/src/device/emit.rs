@@ -40,6 +40,25 @@ pub(crate) struct Binding {
 }
 
 impl Layout {
+    /// How many elements a position counts.
+    pub(crate) fn unit(self) -> usize {
+        if self.free { 1 } else { self.width }
+    }
+
+    /// Where the vector at a position of a buffer is.
+    pub(super) fn pointer(self, scope: &Scope, buffer: Value, position: Value) -> Value {
+        if self.free {
+            return vector_pointer(scope, buffer, position, self.width);
+        }
+        let index = IndexOp::maybe_checked(scope.ctx_mut(), buffer, position, false);
+        scope.register_with_result(&index)
+    }
+
+    /// How many positions so many elements have.
+    pub(crate) fn positions(self, elements: usize) -> usize {
+        elements / self.unit()
+    }
+
     /// How a buffer is bound whose elements are read one by one.
     pub(crate) fn element_binding(self, dtype: DType) -> Binding {
         let elem = match dtype {
@@ -250,10 +269,7 @@ impl<'a> Emitter<'a> {
 
     /// The vector of elements or words at a position.
     pub(super) fn load_vector(&self, buffer: Value, position: Value) -> Value {
-        match self.layout.free {
-            true => ir::read_value(self.scope(), vector_pointer(self.scope(), buffer, position, self.layout.width)),
-            false => self.load_at(buffer, position),
-        }
+        ir::read_value(self.scope(), self.layout.pointer(self.scope(), buffer, position))
     }
 
     /// The only element of an input, in all lanes.
@@ -481,13 +497,7 @@ impl<'a> Emitter<'a> {
     }
 
     pub(super) fn store_at(&self, scope: &Scope, output: Value, position: Value, value: Value) {
-        let pointer = match self.layout.free {
-            true => vector_pointer(scope, output, position, self.layout.width),
-            false => {
-                let index = IndexOp::maybe_checked(scope.ctx_mut(), output, position, false);
-                scope.register_with_result(&index)
-            }
-        };
+        let pointer = self.layout.pointer(scope, output, position);
         scope.register(&StoreOp::new(scope.ctx_mut(), pointer, value));
     }
 

@@ -5,8 +5,9 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cubecl::ir::UIntKind;
+use cubecl::ir::dialect::memory::StoreOp;
 use cubecl::ir::pliron::value::Value;
+use cubecl::ir::{self, UIntKind};
 use cubecl::prelude::*;
 use dala_spec::Program;
 use dala_spec::work::{Fragment, Source};
@@ -288,6 +289,24 @@ pub(crate) fn pixels_store_apart(
         // A pixel has at most four; those that it does not have are asked for by nobody.
         let channel = |number: usize| channels[number.min(channels.len() - 1)];
         store_pixels(scope, [0, 1, 2, 3].map(channel), (outputs, params), &at, &part, layout);
+    })
+}
+
+/// What lies at a position of a buffer.
+#[cube]
+pub(crate) fn load<T: CubePrimitive>(buffers: &Buffers, position: usize, #[comptime] layout: Layout) -> T {
+    intrinsic!(|scope| {
+        let pointer = layout.pointer(scope, buffers.0[0], position.read_value(scope));
+        ir::read_value(scope, pointer).into()
+    })
+}
+
+/// Puts a vector to a position of a buffer.
+#[cube]
+pub(crate) fn store<T: CubePrimitive>(buffers: &mut Buffers, position: usize, value: T, #[comptime] layout: Layout) {
+    intrinsic!(|scope| {
+        let pointer = layout.pointer(scope, buffers.0[0], position.read_value(scope));
+        scope.register(&StoreOp::new(scope.ctx_mut(), pointer, value.read_value(scope)));
     })
 }
 

@@ -37,13 +37,13 @@ fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
     Ok(shape)
 }
 
-fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
+fn lower(call: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
     let (input, mut lowering) = (&call.inputs[0], Lowering::new());
     let strides = strides(input.shape.dims());
     let start = |key: ParamKey, axis: usize| call.params.int(key) * strides[axis];
     let offset = (start(TOP, 0) + start(LEFT, 1)) as usize;
     let view = View { dims: call.output.shape.dims().to_vec(), offset, strides };
-    lowering.step(view.task(input.dtype, input.shape.len(), call)?, [Place::Input(0)], Place::Output);
+    lowering.step(view.task(input.dtype, input.shape.len(), call, facts)?, [Place::Input(0)], Place::Output);
     Ok(lowering)
 }
 

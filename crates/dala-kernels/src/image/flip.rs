@@ -28,7 +28,7 @@ fn swapped(direction: &str) -> [bool; 2] {
     [direction != "horizontal", direction != "vertical"]
 }
 
-fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
+fn lower(call: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
     let (input, mut lowering) = (&call.inputs[0], Lowering::new());
     let dims = input.shape.dims();
     let mut view = View { dims: dims.to_vec(), offset: 0, strides: strides(dims) };
@@ -38,7 +38,7 @@ fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
             view.strides[axis] = -view.strides[axis];
         }
     }
-    lowering.step(view.task(input.dtype, input.shape.len(), call)?, [Place::Input(0)], Place::Output);
+    lowering.step(view.task(input.dtype, input.shape.len(), call, facts)?, [Place::Input(0)], Place::Output);
     Ok(lowering)
 }
 

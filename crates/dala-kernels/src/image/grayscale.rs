@@ -22,7 +22,7 @@ pub fn kernel() -> Kernel {
 }
 
 fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
-    let image = shapes::image(call, 0)?;
+    let image = shapes::picture(call, 0)?;
     let (height, width) = (image.height, image.width);
     let Some(chosen) = call.output else { return Ok(Shape::from([height, width])) };
     let fits =

@@ -24,7 +24,7 @@ pub fn kernel() -> Kernel {
 }
 
 fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
-    let base = shapes::image(call, 0)?;
+    let base = shapes::picture(call, 0)?;
     if base.channels == 1 {
         return Err(ShapeProblem::Input(0, "{height, width, channels} with 3 or 4 channels".to_owned()));
     }

@@ -56,6 +56,7 @@ fn layout(shape: &Shape) -> Option<(usize, usize, bool)> {
 }
 
 fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
+    shapes::picture(call, 0)?;
     let (image, chosen) = (shapes::image_with_tables(call, 0)?, shapes::chosen(call)?);
     let wanted = |size: &[i64]| match size {
         [height, width] => ShapeProblem::Output(format!("{{1, 3, {height}, {width}}} or {{{height}, {width}, 3}}")),

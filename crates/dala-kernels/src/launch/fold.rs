@@ -2,6 +2,9 @@
 //!
 //! One unit folds one line, or as many lines side by side as a vector has lanes. Nothing is shared between units, so that
 //! the same kernel runs where there are no barriers worth using; long lines are cut into pieces by whoever lowers.
+//!
+//! Where vectors begin at any element, lines have any length: the first vector of a line overlaps the second, and only those of
+//! its lanes count that the second does not have. Side by side, the last vector overlaps the one before and writes the same.
 
 use cubecl::client::Client;
 use cubecl::prelude::*;
@@ -9,7 +12,8 @@ use dala_spec::expr::{BinaryOp, CompareOp, LogicOp, Ty};
 use dala_spec::work::{Finish, Fold, FoldOp, Fragment};
 use dala_spec::{DType, DeviceFacts, Scalar, Support};
 
-use super::{Bound, Geometry, LaunchRefused, dividing_width};
+use super::map::cpu_width;
+use super::{Bound, Geometry, LaunchRefused, dividing_width, fitting_width};
 use crate::device::args::{Buffers, Scalars};
 use crate::device::arithmetic::{Generator, Lanes};
 use crate::device::emit::Layout;
@@ -46,13 +50,25 @@ pub fn width(fold: &Fold, facts: &DeviceFacts) -> usize {
 }
 
 fn vector_width(fold: &Fold, facts: &DeviceFacts) -> usize {
-    let max = if facts.cpu { 16 } else { 4 };
-    if fold.inner > 1 {
-        return dividing_width(fold.inner, max);
+    if !facts.cpu {
+        if fold.inner > 1 {
+            return dividing_width(fold.inner, 4);
+        }
+        // A line must start and end, and each of its pieces too, where a vector does.
+        let length = dividing_width(fold.length, 4);
+        return if fold.piece < fold.length { length.min(dividing_width(fold.piece, 4)) } else { length };
     }
-    // A line must start and end, and each of its pieces too, where a vector does.
-    let length = dividing_width(fold.length, max);
-    if fold.piece < fold.length { length.min(dividing_width(fold.piece, max)) } else { length }
+    if fold.inner > 1 {
+        // Wide ones read more of a row at once; where too much of the last one would be done twice, narrower ones.
+        let (Finish::Each(finish) | Finish::Once(finish)) = &fold.finish;
+        let programs = fold.phases.iter().map(|phase| &phase.of).chain([finish]).map(|fragment| &fragment.program);
+        let widest = programs.map(cpu_width).min().unwrap_or(16).min(fitting_width(fold.inner, 64));
+        let wasted = |width: usize| fold.inner.next_multiple_of(width) - fold.inner;
+        let widths = std::iter::successors(Some(widest), |width| (*width > 16).then_some(width / 2));
+        return widths.min_by_key(|width| wasted(*width) / (fold.inner / 8).max(1)).unwrap_or(widest);
+    }
+    let shortest = fold.length - (fold.pieces() - 1) * fold.piece;
+    fitting_width(shortest.min(fold.length), 16)
 }
 
 /// Whether what is written can be: bytes that travel four to a word are written four at a time.
@@ -67,8 +83,12 @@ pub(super) fn launches(fold: &Fold, facts: &DeviceFacts) -> bool {
 }
 
 fn items(fold: &Fold, width: usize) -> usize {
-    let side_by_side = if fold.inner > 1 { fold.inner / width } else { 1 };
-    fold.outer * fold.pieces() * side_by_side
+    fold.outer * fold.pieces() * sides(fold, width)
+}
+
+/// How many vectors lie side by side.
+fn sides(fold: &Fold, width: usize) -> usize {
+    if fold.inner > 1 { fold.inner.div_ceil(width) } else { 1 }
 }
 
 pub(super) fn geometry(fold: &Fold, facts: &DeviceFacts) -> Geometry {
@@ -90,15 +110,18 @@ pub(super) fn launch(
         Finish::Each(finish) => (finish, true),
         Finish::Once(finish) => (finish, false),
     };
-    let layout = bound.layout(width);
-    let finish_layout = if each || !along { layout } else { bound.layout(1) };
+    let layout = bound.layout_of_lines(width);
+    let finish_layout = if each || !along { layout } else { Layout { width: 1, ..layout } };
     let fragments: Vec<&Fragment> = fold.phases.iter().map(|phase| &phase.of).chain([finish]).collect();
     let elements = fold.outer * fold.length * fold.inner;
-    let column = if along { fold.length } else { fold.inner } / width;
-    let reads = bound.fragment_reads(&fragments, layout, 0, elements / width, column)?;
+    if u32::try_from(elements).is_err() {
+        return Err(LaunchRefused(format!("{elements} elements are more than one launch covers")));
+    }
+    let column = if along { fold.length } else { fold.inner };
+    let reads = bound.fragment_reads(&fragments, layout, 0, layout.positions(elements), layout.positions(column))?;
     let written = if each { elements } else { fold.outer * fold.pieces() * fold.inner };
     let binding = finish_layout.binding(finish.program.outputs()[0], 1);
-    let output = bound.output(0, binding.elem, binding.width, written / finish_layout.width)?;
+    let output = bound.output(0, binding.elem, binding.width, finish_layout.positions(written))?;
     let mut parts = Part::list(fragments);
     let (Some(finish), Some(ty)) = (parts.pop(), parts.first().map(|part| Ty::of(part.program().outputs()[0]))) else {
         return Err(LaunchRefused("a fold without phases".to_owned()));
@@ -107,7 +130,7 @@ pub(super) fn launch(
     let code = FoldCode { phases, finish, each, along, ty, finish_layout };
     macro_rules! launch_with {
         ($type:ty) => {
-            // SAFETY: every position is below `items` times the length of a line, which the buffers were checked to hold.
+            // SAFETY: every vector ends inside of its line, or its row of lines, and the buffers were checked to hold them all.
             unsafe {
                 fold_lines::launch_unchecked::<$type>(
                     client,
@@ -118,9 +141,10 @@ pub(super) fn launch(
                     vec![output],
                     bound.scalars(),
                     fold.length as u32,
-                    if along { 1 } else { fold.inner / width } as u32,
+                    fold.inner as u32,
                     fold.piece.min(fold.length.max(1)) as u32,
                     fold.pieces() as u32,
+                    sides(fold, width) as u32,
                     items as u32,
                     geometry.steps,
                     code,
@@ -210,7 +234,25 @@ fn start_of<A: Numeric, N: Size>(#[comptime] how: FoldOp) -> Vector<A, N> {
     Vector::new(start)
 }
 
-/// Folds lines of `length` vectors that are `stride` vectors apart.
+/// `value` in its first lanes, as many as `count`, and `other` in the rest.
+#[cube]
+fn first_lanes<A: Numeric, N: Size>(
+    value: Vector<A, N>,
+    other: Vector<A, N>,
+    count: u32,
+    #[comptime] width: usize,
+) -> Vector<A, N> {
+    let place = places::<N>(0u32, true, width);
+    intrinsic!(|scope| {
+        let make = Generator { scope, width };
+        let one = Generator { scope, width: 1 };
+        let count = one.cast(Lanes { value: count.read_value(scope), ty: Ty::U32 }, Ty::S32);
+        let counts = make.compare(CompareOp::Lt, Ty::S32, place.read_value(scope), make.broadcast(count));
+        make.select(counts, value.read_value(scope), other.read_value(scope)).into()
+    })
+}
+
+/// Folds lines of `length` elements that are `inner` elements apart.
 #[cube(launch_unchecked)]
 #[expect(clippy::too_many_arguments, reason = "the arguments of a kernel")]
 fn fold_lines<A: Numeric, N: Size>(
@@ -218,9 +260,10 @@ fn fold_lines<A: Numeric, N: Size>(
     outputs: &mut Buffers,
     params: &Scalars,
     length: u32,
-    stride: u32,
+    inner: u32,
     piece: u32,
     pieces: u32,
+    sides: u32,
     items: u32,
     steps: u32,
     #[comptime] code: FoldCode,
@@ -231,19 +274,32 @@ fn fold_lines<A: Numeric, N: Size>(
     let along = comptime!(code.along);
     let width = comptime!(layout.width);
     let ty = comptime!(code.ty);
-    let lanes = comptime!(if code.along { layout.width as u32 } else { 1u32 });
+    let lanes = comptime!(layout.width as u32);
+    // Elements of a line that one vector holds.
+    let pace = comptime!(if code.along { layout.width as u32 } else { 1u32 });
+    // Elements that a position counts.
+    let unit = comptime!(layout.unit() as u32);
+    let finish_unit = comptime!(code.finish_layout.unit() as u32);
     let first = ABSOLUTE_POS as u32 * steps;
     let end = min(first + steps, items);
     for item in first..end {
         // Side by side, then piece by piece, then block by block.
-        let side = item % stride;
-        let line = item / stride;
+        let side = item % sides;
+        let line = item / sides;
         let number = line % pieces;
         let block = line / pieces;
         let begin = number * piece;
         let stop = min(begin + piece, length);
-        let count = (stop - begin) / lanes;
-        let base = block * (length / lanes) * stride + (begin / lanes) * stride + side;
+        let count = stop - begin;
+        let mut column = 0u32;
+        if comptime!(!along) {
+            column = min(side * lanes, inner - lanes);
+        }
+        let base = (block * length + begin) * inner + column;
+        // The elements that count of the first vector, and how many vectors follow.
+        let mut head = count % pace;
+        head = select(head == 0u32, comptime!(pace), head);
+        let more = (max(count, head) - head) / pace;
 
         // What later phases see, in all lanes, and what the line comes to.
         let mut results = Values::new();
@@ -252,16 +308,30 @@ fn fold_lines<A: Numeric, N: Size>(
         for phase in 0..comptime!(code.phases.len()) {
             let how = comptime!(code.phases[phase].0);
             let part = comptime!(code.phases[phase].1.clone());
+            let mut head_column = column;
+            if comptime!(along) {
+                head_column = begin;
+            }
+            let at =
+                Whereabouts { position: (base / unit) as usize, column: (head_column / unit) as usize, some: items };
             if comptime!(how.is_position()) {
-                let at = Whereabouts { position: base as usize, column: 0usize, some: items };
                 let mut best =
                     fragment_value::<Vector<A, N>>(reads, params, &results, at, comptime!(part.clone()), layout);
                 let mut place = places::<N>(begin, along, width);
-                for i in 1..count {
-                    let at = Whereabouts { position: (base + i * stride) as usize, column: i as usize, some: items };
+                for i in 0..more {
+                    let along_line = head + i * pace;
+                    let mut own_column = column;
+                    if comptime!(along) {
+                        own_column = begin + along_line;
+                    }
+                    let at = Whereabouts {
+                        position: ((base + along_line * inner) / unit) as usize,
+                        column: (own_column / unit) as usize,
+                        some: items,
+                    };
                     let value =
                         fragment_value::<Vector<A, N>>(reads, params, &results, at, comptime!(part.clone()), layout);
-                    let here = places::<N>(begin + i * lanes, along, width);
+                    let here = places::<N>(begin + along_line, along, width);
                     let new_place = better::<Vector<i32, N>, Vector<A, N>, Vector<i32, N>>(
                         value, here, best, place, here, place, how, ty, width,
                     );
@@ -288,17 +358,27 @@ fn fold_lines<A: Numeric, N: Size>(
                     results.push::<Vector<i32, N>>(place);
                 }
             } else {
-                // Sums and products start from nothing; the largest and the smallest from the first.
-                let from_first = comptime!(matches!(how, FoldOp::Max | FoldOp::Min));
+                // A line without elements has a sum and a product.
                 let mut value = start_of::<A, N>(how);
-                if comptime!(from_first) {
-                    let at = Whereabouts { position: base as usize, column: 0usize, some: items };
+                if count > 0u32 {
                     value =
                         fragment_value::<Vector<A, N>>(reads, params, &results, at, comptime!(part.clone()), layout);
+                    // The largest and the smallest do not mind to be met twice.
+                    if comptime!(along && layout.free && width > 1 && matches!(how, FoldOp::Sum | FoldOp::Product)) {
+                        value = first_lanes::<A, N>(value, start_of::<A, N>(how), head, width);
+                    }
                 }
-                let begin_at = comptime!(if from_first { 1u32 } else { 0u32 });
-                for i in begin_at..count {
-                    let at = Whereabouts { position: (base + i * stride) as usize, column: i as usize, some: items };
+                for i in 0..more {
+                    let along_line = head + i * pace;
+                    let mut own_column = column;
+                    if comptime!(along) {
+                        own_column = begin + along_line;
+                    }
+                    let at = Whereabouts {
+                        position: ((base + along_line * inner) / unit) as usize,
+                        column: (own_column / unit) as usize,
+                        some: items,
+                    };
                     let next =
                         fragment_value::<Vector<A, N>>(reads, params, &results, at, comptime!(part.clone()), layout);
                     value = combine::<Vector<A, N>>(value, next, how, ty, width);
@@ -319,8 +399,18 @@ fn fold_lines<A: Numeric, N: Size>(
         }
         let finish = comptime!(code.finish.clone());
         if comptime!(code.each) {
-            for i in 0..count {
-                let at = Whereabouts { position: (base + i * stride) as usize, column: i as usize, some: items };
+            for i in 0..select(count == 0u32, 0u32, more + 1u32) {
+                // The first vector begins with the line, the others where the one before ends.
+                let along_line = max(head + i * pace, comptime!(pace)) - pace;
+                let mut own_column = column;
+                if comptime!(along) {
+                    own_column = begin + along_line;
+                }
+                let at = Whereabouts {
+                    position: ((base + along_line * inner) / unit) as usize,
+                    column: (own_column / unit) as usize,
+                    some: items,
+                };
                 fragment_store(
                     reads,
                     outputs,
@@ -332,7 +422,11 @@ fn fold_lines<A: Numeric, N: Size>(
                 );
             }
         } else {
-            let at = Whereabouts { position: item as usize, column: side as usize, some: items };
+            let at = Whereabouts {
+                position: ((line * inner + column) / finish_unit) as usize,
+                column: (column / finish_unit) as usize,
+                some: items,
+            };
             fragment_store(
                 reads,
                 outputs,

@@ -7,10 +7,10 @@
 use cubecl::client::Client;
 use cubecl::prelude::*;
 use dala_spec::DeviceFacts;
-use dala_spec::work::{Border, Stencil};
+use dala_spec::work::{APART, Border, Stencil};
 
 use super::stencil::{OUTSIDE, StencilCode, load, weight, weights};
-use super::{Bound, Geometry, LaunchRefused};
+use super::{Bound, Geometry, LaunchRefused, fitting_width};
 use crate::device::args::{Buffers, Scalars};
 use crate::device::emit::Layout;
 use crate::device::fragment::{
@@ -24,14 +24,19 @@ const MAX_RADIUS: usize = 63;
 /// The largest radius whose taps have code of their own.
 const MAX_UNROLLED: usize = 4;
 
-/// How many elements are computed at a time.
+/// How many elements are computed at a time: fewer in short rows, whose last vector overlaps the one before by much of the row.
 fn lanes(stencil: &Stencil) -> usize {
-    let (most, least_row) = match stencil.pixels {
-        None => (32, stencil.width * stencil.channels),
-        Some(_) => (16, stencil.width),
-    };
-    1 << most.min(least_row.max(1)).ilog2()
+    match stencil.pixels {
+        None => {
+            let row = stencil.width * stencil.channels;
+            fitting_width(row, if row < SHORT { 16 } else { 32 })
+        }
+        Some(_) => fitting_width(stencil.width, if stencil.width < SHORT / 2 { 8 } else { 16 }),
+    }
 }
+
+/// Rows of fewer elements are short.
+const SHORT: usize = 256;
 
 /// Whether filters of this radius run line by line.
 pub(super) fn fits(radius: usize, facts: &DeviceFacts) -> bool {
@@ -49,7 +54,7 @@ fn before(radius: usize, channels: usize) -> usize {
 
 /// How many elements each unit's lines have.
 pub(super) fn scratch(width_pixels: usize, channels: usize, radius: usize, filters: usize) -> usize {
-    filters * (before(radius, channels) + (width_pixels + radius) * channels).next_multiple_of(STEP)
+    filters * (before(radius, channels) + (width_pixels + radius) * channels).next_multiple_of(STEP) + APART
 }
 
 pub(super) fn geometry(stencil: &Stencil, facts: &DeviceFacts) -> Geometry {
@@ -66,7 +71,7 @@ pub(super) fn launch(
     let Stencil { height, width, channels, radius, .. } = *stencil;
     let lanes = lanes(stencil);
     geometry.check(height)?;
-    let layout = bound.free_layout(lanes);
+    let layout = bound.layout_of_lines(lanes);
     let (row, total) = (width * channels, height * width * channels);
     let reads = bound.fragment_reads(&[&stencil.load, &stencil.store], layout, 0, total, row)?;
     let output = match &stencil.pixels {
@@ -239,7 +244,7 @@ fn filter_lines<N: Size>(
     let (taps, before) = comptime!((2 * radius + 1, before(radius, channels)));
     let row = width * comptime!(channels as u32);
     let length = (row as usize + comptime!(before + radius * channels + STEP - 1)) / STEP * STEP;
-    let line = UNIT_POS as usize * (length * filters);
+    let line = UNIT_POS as usize * (length * filters + APART);
     let vectors = (row + comptime!(lanes - 1)) / lanes;
     let last = row - lanes;
     // Side by side for each tap.

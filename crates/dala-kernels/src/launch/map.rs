@@ -31,7 +31,7 @@ impl Geometry {
 }
 
 /// Wide vectors for plain arithmetic; narrow ones where each lane costs much code.
-fn cpu_width(program: &Program) -> usize {
+pub(super) fn cpu_width(program: &Program) -> usize {
     let heavy = program.ops().iter().any(|op| match op {
         Op::Unary(op, _) => op.is_approximate() && *op != UnaryOp::Sqrt,
         Op::Binary(BinaryOp::Pow, ..) | Op::Channel { .. } | Op::Gather { .. } | Op::Coord(_) => true,

@@ -12,7 +12,7 @@ use dala_spec::{DType, DeviceFacts};
 use super::{Bound, Geometry, LaunchRefused, settled};
 use crate::device::args::{Buffers, Scalars};
 use crate::device::emit::Layout;
-use crate::device::fragment::{CompileCount, Part, Values, Whereabouts, count_compilation, fragment_store};
+use crate::device::fragment::{CompileCount, Part, Values, Whereabouts, count_compilation, fragment_store, read_at};
 
 /// How many steps along k are unrolled on a CPU. Drivers of GPUs take long to compile what they would unroll themselves.
 const UNROLLED: usize = 4;
@@ -25,7 +25,7 @@ fn row_tiles(matmul: &Matmul) -> usize {
 }
 
 fn panels(matmul: &Matmul) -> usize {
-    matmul.n.div_ceil(matmul.tile.columns())
+    matmul.tile.panels(matmul.n)
 }
 
 /// Pieces of work: panels where they are packed on the way, tiles elsewhere.
@@ -51,6 +51,8 @@ struct MatmulCode {
     vectors: usize,
     /// Whether the first operand is transposed.
     transposed: bool,
+    /// Whether the last panel has columns in common with the one before.
+    overlaps: bool,
     unrolled: bool,
     windows: Option<WindowCode>,
 }
@@ -101,7 +103,11 @@ pub(super) fn launch(
     let (size, tile) = (matmul.dtype.size(), matmul.tile);
     let items = items(matmul);
     geometry.check(items)?;
-    if !matmul.n.is_multiple_of(tile.lanes) {
+    let whole = match tile.overlaps {
+        true => bound.launch.facts.cpu && matmul.n >= tile.columns(),
+        false => !matmul.packs && matmul.n.is_multiple_of(tile.lanes),
+    };
+    if !whole {
         return Err(LaunchRefused(format!("rows of {} do not end where a vector does", matmul.n)));
     }
     let a_batch = if matmul.a_batched { matmul.batch } else { 1 };
@@ -117,14 +123,17 @@ pub(super) fn launch(
         None => a_batch * matmul.m * matmul.k,
     };
     let a = bound.slice(0, size, a_len)?;
-    let b_vectors = match matmul.packs {
-        true => matmul.k * matmul.n / tile.lanes,
-        false => panels(matmul) * matmul.k * tile.vectors,
+    let b = match matmul.packs {
+        true => bound.slice(1, size, b_batch * matmul.k * matmul.n)?,
+        false => bound.slice(1, size * tile.lanes, b_batch * panels(matmul) * matmul.k * tile.vectors)?,
     };
-    let b = bound.slice(1, size * tile.lanes, b_batch * b_vectors)?;
-    let layout = bound.layout(tile.lanes);
-    let results = matmul.batch * matmul.m * matmul.n / tile.lanes;
-    let reads = bound.fragment_reads(&[&matmul.store], layout, 2, results, matmul.n / tile.lanes)?;
+    let layout = bound.layout_of_lines(tile.lanes);
+    let elements = matmul.batch * matmul.m * matmul.n;
+    if u32::try_from(elements).is_err() {
+        return Err(LaunchRefused(format!("{elements} elements are more than one launch covers")));
+    }
+    let results = layout.positions(elements);
+    let reads = bound.fragment_reads(&[&matmul.store], layout, 2, results, layout.positions(matmul.n))?;
     let binding = layout.binding(matmul.store.program.outputs()[0], 1);
     let outputs = vec![bound.output(0, binding.elem, binding.width, results)?];
     let [store] = Part::each([&matmul.store], 2);
@@ -134,6 +143,7 @@ pub(super) fn launch(
         rows: tile.rows,
         vectors: tile.vectors,
         transposed: matmul.a_transposed || plane.is_some(),
+        overlaps: tile.overlaps,
         unrolled: bound.launch.facts.cpu,
         windows: matmul.windows.as_ref().map(WindowCode::of),
     };
@@ -144,8 +154,7 @@ pub(super) fn launch(
     let (row_stride, k_stride) = if matmul.a_transposed { (1, m) } else { (k, plane.unwrap_or(1)) };
     let a_block = if matmul.a_batched { m * k } else { 0 };
     let b_block = if matmul.b_batched { 1 } else { 0 };
-    let (row_vectors, tiles, panels) =
-        ((matmul.n / tile.lanes) as u32, row_tiles(matmul) as u32, panels(matmul) as u32);
+    let (n, tiles, panels) = (matmul.n as u32, row_tiles(matmul) as u32, panels(matmul) as u32);
     let (cubes, dim, items, steps) = (geometry.count(), CubeDim::new_1d(geometry.units), items as u32, geometry.steps);
     let (lanes, count) = (tile.lanes, compiled.clone());
     macro_rules! launch_with {
@@ -159,12 +168,12 @@ pub(super) fn launch(
                         let panel = matmul.k * tile.vectors;
                         let scratch = bound.slice_mut(1, size * lanes, geometry.units as usize * panel)?;
                         multiply_panels::launch_unchecked::<$type>(
-                            client, cubes, dim, lanes, a, b, scratch, reads, outputs, params, m, k, row_vectors,
+                            client, cubes, dim, lanes, a, b, scratch, reads, outputs, params, m, k, n,
                             row_stride, k_stride, a_block, b_block, tiles, panels, items, steps, code, layout, count,
                         );
                     }
                     false => multiply::launch_unchecked::<$type>(
-                        client, cubes, dim, lanes, a, b, reads, outputs, params, m, k, row_vectors, row_stride, k_stride,
+                        client, cubes, dim, lanes, a, b, reads, outputs, params, m, k, n, row_stride, k_stride,
                         a_block, b_block, tiles, panels, band, from_rows, from_columns, to_rows, to_columns, channels,
                         items, steps, 0, code, layout, count,
                     ),
@@ -259,8 +268,8 @@ fn walk<E: Numeric, N: Size>(
 struct Sizes {
     m: u32,
     k: u32,
-    /// Vectors of a row of the result.
-    row_vectors: u32,
+    /// Columns of the result.
+    columns: u32,
     /// How far apart rows of the first operand are, and neighbours along k.
     row_stride: u32,
     k_stride: u32,
@@ -383,23 +392,40 @@ fn compute_tile<E: Numeric, N: Size>(
             }
         }
     }
+    let (lanes, unit) = comptime!((layout.width as u32, layout.unit() as u32));
+    let start = first_column(panel, sizes.columns, comptime!(vectors_u32 * lanes), comptime!(code.overlaps));
     #[unroll]
     for i in 0..tile_rows {
         let row = tile * rows_u32 + comptime!(i as u32);
         if row < sizes.m {
             #[unroll]
             for j in 0..vectors {
-                let column = panel * vectors_u32 + comptime!(j as u32);
-                if column < sizes.row_vectors {
+                let column = start + comptime!(j as u32 * lanes);
+                let mut inside = true;
+                if comptime!(!code.overlaps) {
+                    inside = column < sizes.columns;
+                }
+                if inside {
                     let mut values = Values::new();
                     values.push::<Vector<E, N>>(sums[comptime!(i * vectors + j)]);
-                    let position = (block * sizes.m + row) * sizes.row_vectors + column;
-                    let at = Whereabouts { position: position as usize, column: column as usize, some: sizes.some };
+                    let position = ((block * sizes.m + row) * sizes.columns + column) / unit;
+                    let at =
+                        Whereabouts { position: position as usize, column: (column / unit) as usize, some: sizes.some };
                     fragment_store(reads, outputs, params, &values, at, comptime!(code.store.clone()), layout);
                 }
             }
         }
     }
+}
+
+/// Where a panel of `own` columns begins.
+#[cube]
+fn first_column(panel: u32, columns: u32, own: u32, #[comptime] overlaps: bool) -> u32 {
+    let mut start = panel * own;
+    if comptime!(overlaps) {
+        start = min(start, columns - own);
+    }
+    start
 }
 
 /// Tiles of a product whose second operand is packed.
@@ -413,7 +439,7 @@ fn multiply<E: Numeric, N: Size>(
     params: &Scalars,
     m: u32,
     k: u32,
-    row_vectors: u32,
+    columns: u32,
     row_stride: u32,
     k_stride: u32,
     a_block: u32,
@@ -437,7 +463,7 @@ fn multiply<E: Numeric, N: Size>(
     let sizes = Sizes {
         m,
         k,
-        row_vectors,
+        columns,
         row_stride,
         k_stride,
         a_block,
@@ -484,14 +510,14 @@ fn multiply<E: Numeric, N: Size>(
 #[expect(clippy::too_many_arguments, reason = "the arguments of a kernel")]
 fn multiply_panels<E: Numeric, N: Size>(
     a: &[E],
-    b: &[Vector<E, N>],
+    b: &[E],
     scratch: &mut [Vector<E, N>],
     reads: &Buffers,
     outputs: &mut Buffers,
     params: &Scalars,
     m: u32,
     k: u32,
-    row_vectors: u32,
+    columns: u32,
     row_stride: u32,
     k_stride: u32,
     a_block: u32,
@@ -508,7 +534,7 @@ fn multiply_panels<E: Numeric, N: Size>(
     let sizes = Sizes {
         m,
         k,
-        row_vectors,
+        columns,
         row_stride,
         k_stride,
         a_block,
@@ -527,16 +553,16 @@ fn multiply_panels<E: Numeric, N: Size>(
     for item in first..end {
         let panel = item % panels;
         let block = item / panels;
-        let mut from = ((block * b_block * k) * row_vectors + panel * comptime!(code.vectors as u32)) as usize;
-        // The last panel may be narrower: what is beyond it is computed from its end, and not stored.
-        let last = (row_vectors - 1u32 - panel * comptime!(code.vectors as u32)) as usize;
+        let start =
+            first_column(panel, columns, comptime!((code.vectors * layout.width) as u32), comptime!(code.overlaps));
+        let mut from = (block * b_block * k * columns + start) as usize;
         let mut to = own;
         for _ in 0..k {
             #[unroll]
             for j in 0..vectors {
-                scratch[to + j] = b[from + min(j, last)];
+                scratch[to + j] = read_at::<E, N>(b, from + comptime!(j * layout.width));
             }
-            from += row_vectors as usize;
+            from += columns as usize;
             to += vectors;
         }
         for tile in 0..row_tiles {

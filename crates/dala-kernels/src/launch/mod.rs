@@ -128,6 +128,12 @@ fn dividing_width(len: usize, max: usize) -> usize {
     if len == 0 { max } else { (1 << len.trailing_zeros().min(16)).min(max) }
 }
 
+/// The largest power of two up to `max` that is not longer than `len`: vectors of so many elements cover a line of any length,
+/// if two of them may overlap.
+fn fitting_width(len: usize, max: usize) -> usize {
+    len.checked_ilog2().map_or(1, |log| 1 << log).min(max)
+}
+
 /// Whether the launcher of a task can run it: beyond what its programs compute, some write no single bytes where these travel
 /// four to a word.
 pub fn launches(task: &Task, facts: &DeviceFacts) -> bool {
@@ -210,9 +216,9 @@ impl Bound<'_> {
         Layout { width, packed: facts.u8 == Support::Packed, shielded: facts.reorders_floats, free: false }
     }
 
-    /// A layout whose vectors begin at any element, for a CPU.
-    fn free_layout(&self, width: usize) -> Layout {
-        Layout { free: true, ..self.layout(width) }
+    /// As [`layout`](Bound::layout), with vectors that begin at any element where the device reads such: on a CPU.
+    fn layout_of_lines(&self, width: usize) -> Layout {
+        Layout { free: self.launch.facts.cpu, ..self.layout(width) }
     }
 
     fn fits(handle: &Handle, bytes_per_vector: usize, vectors: usize) -> Result<usize, LaunchRefused> {

@@ -1,27 +1,33 @@
-//! The launcher of moves: words in another order, row by row. Rows that stay rows move in vectors.
+//! The launcher of moves: words in another order, row by row. Rows that stay rows move in vectors; where these begin at any
+//! element, the last one of a row may overlap the one before and write the same.
 
 use cubecl::client::Client;
+use cubecl::ir::UIntKind;
 use cubecl::prelude::*;
 use dala_spec::DeviceFacts;
 use dala_spec::work::Move;
 
-use super::{Bound, Geometry, LaunchRefused, dividing_width};
-use crate::device::fragment::{CompileCount, count_compilation};
+use super::{Bound, Geometry, LaunchRefused, dividing_width, fitting_width};
+use crate::device::args::Buffers;
+use crate::device::emit::Layout;
+use crate::device::fragment::{CompileCount, count_compilation, load, store};
 
-/// Bytes of a word.
-const WORD: usize = 4;
+/// Rows of at most so many vectors are moved without a loop.
+const FEW: usize = 2;
 
-/// How many words are written at a time, and how many are read.
-fn widths(task: &Move, facts: &DeviceFacts) -> (usize, usize) {
-    let most = if facts.cpu { 16 } else { 4 };
-    let common = |sizes: &[usize]| sizes.iter().fold(most, |width, size| dividing_width(*size, width));
-    let written = common(&[task.columns, task.to, task.row_stride]);
-    if task.column_stride != 1 {
-        return (written, 1);
+/// How many words are written at a time.
+fn width(task: &Move, facts: &DeviceFacts) -> usize {
+    if facts.cpu {
+        // Words that are found one by one take as long in narrow vectors, less of which is moved twice.
+        return fitting_width(task.columns, if task.column_stride == 1 { 64 / task.word } else { 16 });
     }
-    let strides = task.strides.map(|stride| stride.unsigned_abs() as usize);
-    let both = common(&[written, task.from, strides[0], strides[1], strides[2]]);
-    (both, both)
+    let common = |width: usize, sizes: &[usize]| sizes.iter().fold(width, |width, size| dividing_width(*size, width));
+    let written = common(4, &[task.columns, task.to, task.row_stride]);
+    if task.column_stride != 1 {
+        return written;
+    }
+    let [a, b, c] = task.strides.map(|stride| stride.unsigned_abs() as usize);
+    common(written, &[task.from, a, b, c])
 }
 
 /// How many vectors of a row one unit moves.
@@ -31,8 +37,8 @@ fn chunk(vectors: usize, facts: &DeviceFacts) -> usize {
 
 /// Width, vectors of a row, and pieces that a row is cut into.
 fn sizes(task: &Move, facts: &DeviceFacts) -> (usize, usize, usize) {
-    let (width, _) = widths(task, facts);
-    let vectors = task.columns / width;
+    let width = width(task, facts);
+    let vectors = task.columns.div_ceil(width);
     (width, vectors, vectors.div_ceil(chunk(vectors, facts)))
 }
 
@@ -51,107 +57,101 @@ pub(super) fn launch(
     if !task.is_inside() {
         return Err(LaunchRefused("words are moved from or to outside".to_owned()));
     }
+    if u32::try_from(task.sizes.0.max(task.sizes.1)).is_err() {
+        return Err(LaunchRefused("more words are moved than one launch covers".to_owned()));
+    }
     let facts = bound.launch.facts;
-    let ((written, read), (width, vectors, pieces)) = (widths(task, facts), sizes(task, facts));
+    let (width, vectors, pieces) = sizes(task, facts);
     let items = task.rows() * pieces;
     geometry.check(items)?;
-    let from = bound.slice(0, WORD * read, task.sizes.0 / read)?;
-    let to = bound.slice_mut(0, WORD * written, task.sizes.1 / written)?;
-    // Distances in units of what is read: negative ones wrap around, and back when they are added.
-    let distance = |words: i64| (words / read as i64) as i32 as u32;
-    let [a, b, c] = task.strides.map(distance);
+    let elem = if task.word == 1 { UIntKind::U8.into() } else { UIntKind::U32.into() };
+    let layout = bound.layout_of_lines(width);
+    let reads = if task.column_stride == 1 { layout } else { Layout { width: 1, ..layout } };
+    let from = vec![bound.read(0, elem, reads.unit(), reads.positions(task.sizes.0))?];
+    let to = vec![bound.output(0, elem, layout.unit(), layout.positions(task.sizes.1))?];
+    // Negative distances wrap around, and back when they are added.
+    let [a, b, c] = task.strides.map(|words| words as i32 as u32);
     let [_, size_b, size_c] = task.axes.map(|size| size as u32);
-    let (cubes, dim) = (geometry.count(), CubeDim::new_1d(geometry.units));
-    let (start, column) = (distance(task.from as i64), distance(task.column_stride));
-    let (to_start, row_stride) = ((task.to / width) as u32, (task.row_stride / width) as u32);
-    let (vectors, chunk, pieces) = (vectors as u32, chunk(vectors, facts) as u32, pieces as u32);
-    let (items, steps, count) = (items as u32, geometry.steps, compiled.clone());
-    // SAFETY: every word is found and goes inside, as was just checked, and the buffers hold as many as the task says.
-    unsafe {
-        match task.column_stride {
-            1 => move_vectors::launch_unchecked(
-                client, cubes, dim, width, from, to, size_b, size_c, a, b, c, start, to_start, row_stride, vectors,
-                chunk, pieces, items, steps, count,
-            ),
-            _ => move_words::launch_unchecked(
-                client,
-                cubes,
-                dim,
-                width,
-                from,
-                to,
-                size_b,
-                size_c,
-                a,
-                b,
-                c,
-                column,
-                start,
-                to_start,
-                row_stride,
-                vectors,
-                chunk,
-                pieces,
-                items,
-                steps,
-                width as u32,
-                count,
-            ),
-        }
+    let (cubes, dim, chunk) = (geometry.count(), CubeDim::new_1d(geometry.units), chunk(vectors, facts) as u32);
+    macro_rules! launch_with {
+        ($type:ty) => {
+            // SAFETY: every word is found and goes inside, as was just checked, and the buffers hold as many as the task says.
+            unsafe {
+                move_rows::launch_unchecked::<$type>(
+                    client,
+                    cubes,
+                    dim,
+                    width,
+                    from,
+                    to,
+                    size_b,
+                    size_c,
+                    a,
+                    b,
+                    c,
+                    task.column_stride as i32 as u32,
+                    task.from as u32,
+                    task.to as u32,
+                    task.row_stride as u32,
+                    task.columns as u32,
+                    vectors as u32,
+                    chunk,
+                    pieces as u32,
+                    items as u32,
+                    geometry.steps,
+                    task.column_stride == 1,
+                    (pieces == 1 && vectors <= FEW).then_some(vectors as u32),
+                    layout,
+                    compiled.clone(),
+                )
+            }
+        };
+    }
+    match task.word {
+        1 => launch_with!(u8),
+        _ => launch_with!(u32),
     }
     Ok(())
 }
 
-/// Where a row is found.
+/// Moves a vector of a row that is found at `read` and goes to `write`.
 #[cube]
-fn row_start(row: u32, size_b: u32, size_c: u32, a: u32, b: u32, c: u32, start: u32) -> u32 {
-    let at_c = row % size_c;
-    let at_b = (row / size_c) % size_b;
-    let at_a = row / size_c / size_b;
-    start + at_a * a + at_b * b + at_c * c
-}
-
-#[cube(launch_unchecked)]
-#[expect(clippy::too_many_arguments, reason = "the arguments of a kernel")]
-fn move_vectors<N: Size>(
-    from: &[Vector<u32, N>],
-    to: &mut [Vector<u32, N>],
-    size_b: u32,
-    size_c: u32,
-    a: u32,
-    b: u32,
-    c: u32,
-    start: u32,
-    to_start: u32,
-    row_stride: u32,
-    vectors: u32,
-    chunk: u32,
-    pieces: u32,
-    items: u32,
-    steps: u32,
-    #[comptime] compiled: CompileCount,
+#[expect(clippy::too_many_arguments, reason = "one step of a kernel")]
+fn move_vector<E: Numeric, N: Size>(
+    from: &Buffers,
+    to: &mut Buffers,
+    read: u32,
+    write: u32,
+    vector: u32,
+    column: u32,
+    columns: u32,
+    #[comptime] along: bool,
+    #[comptime] layout: Layout,
 ) {
-    count_compilation(compiled);
-    let first = ABSOLUTE_POS as u32 * steps;
-    let end = min(first + steps, items);
-    for item in first..end {
-        let row = item / pieces;
-        let begin = (item % pieces) * chunk;
-        let stop = min(begin + chunk, vectors);
-        let read = row_start(row, size_b, size_c, a, b, c, start) as usize;
-        let write = (to_start + row * row_stride) as usize;
-        #[expect(clippy::manual_memcpy, reason = "device code has no such call")]
-        for vector in begin as usize..stop as usize {
-            to[write + vector] = from[read + vector];
+    let (width, unit) = comptime!((layout.width as u32, layout.unit() as u32));
+    let mut at = vector * width;
+    if comptime!(layout.free) {
+        at = min(at, columns - width);
+    }
+    let mut words = Vector::<E, N>::new(E::from_int(0));
+    if comptime!(along) {
+        words = load::<Vector<E, N>>(from, ((read + at) / unit) as usize, layout);
+    } else {
+        #[unroll]
+        for lane in 0..width {
+            let word =
+                load::<E>(from, (read + (at + lane) * column) as usize, comptime!(Layout { width: 1, ..layout }));
+            words.insert(comptime!(lane as usize), word);
         }
     }
+    store::<Vector<E, N>>(to, ((write + at) / unit) as usize, words, layout);
 }
 
 #[cube(launch_unchecked)]
 #[expect(clippy::too_many_arguments, reason = "the arguments of a kernel")]
-fn move_words<N: Size>(
-    from: &[u32],
-    to: &mut [Vector<u32, N>],
+fn move_rows<E: Numeric, N: Size>(
+    from: &Buffers,
+    to: &mut Buffers,
     size_b: u32,
     size_c: u32,
     a: u32,
@@ -161,31 +161,53 @@ fn move_words<N: Size>(
     start: u32,
     to_start: u32,
     row_stride: u32,
+    columns: u32,
     vectors: u32,
     chunk: u32,
     pieces: u32,
     items: u32,
     steps: u32,
-    #[comptime] width: u32,
+    #[comptime] along: bool,
+    #[comptime] few: Option<u32>,
+    #[comptime] layout: Layout,
     #[comptime] compiled: CompileCount,
 ) {
     count_compilation(compiled);
     let first = ABSOLUTE_POS as u32 * steps;
     let end = min(first + steps, items);
-    for item in first..end {
-        let row = item / pieces;
-        let begin = (item % pieces) * chunk;
-        let stop = min(begin + chunk, vectors);
-        let mut read = row_start(row, size_b, size_c, a, b, c, start) + begin * width * column;
-        let write = (to_start + row * row_stride) as usize;
-        for vector in begin as usize..stop as usize {
-            let mut words = Vector::<u32, N>::new(0u32);
+    let mut piece = first % pieces;
+    let mut row = first / pieces;
+    // Where the row is along the axes: counted, because rows may be short and divisions take long.
+    let mut at_c = row % size_c;
+    let mut at_b = (row / size_c) % size_b;
+    let mut at_a = row / size_c / size_b;
+    for _ in first..end {
+        let read = start + at_a * a + at_b * b + at_c * c;
+        let write = to_start + row * row_stride;
+        if comptime!(few.is_some()) {
             #[unroll]
-            for lane in 0..width {
-                words.insert(comptime!(lane as usize), from[read as usize]);
-                read += column;
+            for vector in 0..comptime!(few.unwrap_or(0)) {
+                move_vector::<E, N>(from, to, read, write, vector, column, columns, along, layout);
             }
-            to[write + vector] = words;
+        } else {
+            let begin = piece * chunk;
+            for vector in begin..min(begin + chunk, vectors) {
+                move_vector::<E, N>(from, to, read, write, vector, column, columns, along, layout);
+            }
+        }
+        piece += 1u32;
+        if piece == pieces {
+            piece = 0u32;
+            row += 1u32;
+            at_c += 1u32;
+            if at_c == size_c {
+                at_c = 0u32;
+                at_b += 1u32;
+                if at_b == size_b {
+                    at_b = 0u32;
+                    at_a += 1u32;
+                }
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use dala_spec::work::Pack;
 use dala_spec::{DType, DeviceFacts};
 
 use super::{Bound, Geometry, LaunchRefused};
-use crate::device::fragment::{CompileCount, count_compilation};
+use crate::device::fragment::{CompileCount, count_compilation, read_at};
 
 pub(super) fn geometry(pack: &Pack, facts: &DeviceFacts) -> Geometry {
     Geometry::spread(pack.batch * pack.panels() * pack.k, pack.tile.lanes, facts)
@@ -22,7 +22,7 @@ pub(super) fn launch(
     let (size, lanes) = (pack.dtype.size(), pack.tile.lanes);
     let rows = pack.batch * pack.panels() * pack.k;
     geometry.check(rows)?;
-    let aligned = !pack.transposed && pack.n.is_multiple_of(lanes);
+    let aligned = !pack.transposed && !pack.tile.overlaps && pack.n.is_multiple_of(lanes);
     let from = match aligned {
         true => bound.slice(0, size * lanes, pack.batch * pack.k * pack.n / lanes)?,
         false => bound.slice(0, size, pack.batch * pack.k * pack.n)?,
@@ -66,6 +66,7 @@ pub(super) fn launch(
                         vectors,
                         lanes as u32,
                         pack.transposed,
+                        pack.tile.overlaps,
                         compiled.clone(),
                     ),
                 }
@@ -123,6 +124,7 @@ fn pack_elements<E: Numeric, N: Size>(
     #[comptime] vectors: u32,
     #[comptime] lanes: u32,
     #[comptime] transposed: bool,
+    #[comptime] overlaps: bool,
     #[comptime] compiled: CompileCount,
 ) {
     count_compilation(compiled);
@@ -132,19 +134,28 @@ fn pack_elements<E: Numeric, N: Size>(
         let place = row % k;
         let panel = (row / k) % panels;
         let block = row / k / panels;
+        let mut start = panel * comptime!(vectors * lanes);
+        if comptime!(overlaps) {
+            start = min(start, columns - comptime!(vectors * lanes));
+        }
         #[unroll]
         for j in 0..vectors {
+            let own = start + comptime!(j * lanes);
             let mut packed = Vector::<E, N>::new(E::from_int(0));
-            #[unroll]
-            for lane in 0..lanes {
-                let column = (panel * vectors + j) * lanes + lane;
-                let inside = min(column, columns - 1u32);
-                let mut at = (block * k + place) * columns + inside;
-                if comptime!(transposed) {
-                    at = (block * columns + inside) * k + place;
+            if comptime!(overlaps && !transposed) {
+                packed = read_at::<E, N>(from, ((block * k + place) * columns + own) as usize);
+            } else {
+                #[unroll]
+                for lane in 0..lanes {
+                    let column = own + lane;
+                    let inside = min(column, columns - 1u32);
+                    let mut at = (block * k + place) * columns + inside;
+                    if comptime!(transposed) {
+                        at = (block * columns + inside) * k + place;
+                    }
+                    let value = select(column < columns, from[at as usize], E::from_int(0));
+                    packed.insert(comptime!(lane as usize), value);
                 }
-                let value = select(column < columns, from[at as usize], E::from_int(0));
-                packed.insert(comptime!(lane as usize), value);
             }
             to[(row * vectors + j) as usize] = packed;
         }

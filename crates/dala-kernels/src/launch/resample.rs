@@ -6,7 +6,7 @@ use cubecl::prelude::*;
 use dala_spec::DeviceFacts;
 use dala_spec::work::Resample;
 
-use super::{Bound, Geometry, LaunchRefused};
+use super::{Bound, Geometry, LaunchRefused, fitting_width};
 use crate::device::args::{Buffers, Scalars};
 use crate::device::emit::Layout;
 use crate::device::fragment::{
@@ -29,9 +29,12 @@ const MAX_UNROLLED: usize = 8;
 
 /// How many pixels of the result, and as many elements of the picture, are computed at a time.
 fn lanes(resample: &Resample) -> usize {
-    let least = resample.to.1.min(resample.from.1 * resample.channels).max(1);
-    1 << least.min(16).ilog2()
+    let columns = resample.to.1;
+    fitting_width(columns.min(resample.from.1 * resample.channels), if columns < SHORT { 8 } else { 16 })
 }
+
+/// Rows of fewer pixels are computed in narrower vectors: less of them is computed twice.
+const SHORT: usize = 128;
 
 pub(super) fn geometry(resample: &Resample, facts: &DeviceFacts) -> Geometry {
     Geometry::spread(resample.to.0, lanes(resample), facts)
@@ -50,7 +53,7 @@ pub(super) fn launch(
     }
     geometry.check(to.0)?;
     let lanes = lanes(resample);
-    let layout = bound.free_layout(lanes);
+    let layout = bound.layout_of_lines(lanes);
     let first_rows = bound.slice(0, 4, to.0)?;
     let row_weights = bound.slice(1, 4, to.0 * taps.0)?;
     let first_columns = bound.slice(2, 4, to.1)?;

@@ -64,8 +64,8 @@ impl Product {
         if size > 0 && !packs {
             lowering.step(Task::Pack(pack), [b], second);
         }
-        // Whole vectors are stored: rows that end elsewhere are cut to their length by a launch of their own.
-        let padded = self.n.next_multiple_of(tile.lanes);
+        // Whole vectors are stored: rows that end elsewhere are cut to their length by a launch of their own, unless panels overlap.
+        let padded = if tile.overlaps { self.n } else { self.n.next_multiple_of(tile.lanes) };
         let whole = padded == self.n;
         let mut arguments = vec![Argument::value("sum", 0, dtype)];
         let mut reads = vec![Place::Input(0), second];

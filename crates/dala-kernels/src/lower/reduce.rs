@@ -145,6 +145,8 @@ pub(crate) struct Reduction {
 
 /// Lines shorter than this are never cut.
 const SHORTEST_PIECE: usize = 4096;
+/// Pieces begin at multiples of this.
+const STEP: usize = 64;
 
 /// Folds the input over `axes` and stores what the finish makes of each result.
 pub(crate) fn reduced(
@@ -164,7 +166,7 @@ pub(crate) fn reduced(
         let order: Vec<usize> = kept.chain(axes.iter().copied()).collect();
         let (view, shape) = View::permuted(input.shape.dims(), &order);
         let together = lowering.transient(TensorType::new(input.dtype, shape));
-        lowering.step(view.task(input.dtype, input.shape.len(), call)?, [source.0], together);
+        lowering.step(view.task(input.dtype, input.shape.len(), call, facts)?, [source.0], together);
         source.0 = together;
         let size = |wanted: bool| groups.iter().filter(|group| group.1 == wanted).map(|group| group.0).product();
         groups = vec![(size(false), false), (size(true), true)];
@@ -224,6 +226,13 @@ impl Line {
     }
 }
 
+/// How long the pieces of a line are if it is cut into at most `wanted`, none of which is too short for whole vectors.
+fn piece(length: usize, wanted: usize) -> usize {
+    let first = length.div_ceil(wanted).max(SHORTEST_PIECE).next_multiple_of(STEP);
+    let is_whole = |piece: &usize| length.is_multiple_of(*piece) || length % piece >= STEP;
+    (first..).step_by(STEP).find(is_whole).unwrap_or(first)
+}
+
 #[expect(clippy::too_many_arguments, reason = "one step of `reduced`")]
 fn fold(
     lowering: &mut Lowering,
@@ -247,12 +256,15 @@ fn fold(
     let phases = vec![Phase { how, of: load }];
     // Enough lines for every unit to have one, by cutting long ones.
     let wanted = if facts.cpu { 4 * facts.units_per_cube as usize } else { 256 };
-    let whole = line.fold(phases.clone(), once(&plain, dtype)?);
-    let lines = line.outer * (line.inner / fold_width(&whole, facts).min(line.inner.max(1))).max(1);
-    if !how.is_position() && lines < wanted && line.length >= 2 * SHORTEST_PIECE {
-        let piece = line.length.div_ceil(wanted).max(SHORTEST_PIECE).next_multiple_of(64);
-        let cut = Fold { piece, ..whole };
+    let whole = line.fold(phases.clone(), once(&plain, result_type)?);
+    let side_by_side = if line.inner > 1 { line.inner.div_ceil(fold_width(&whole, facts)) } else { 1 };
+    let lines = line.outer * side_by_side;
+    if lines < wanted && line.length >= 2 * SHORTEST_PIECE {
+        let cut = Fold { piece: piece(line.length, wanted), ..whole };
         let pieces = cut.pieces();
+        if how.is_position() {
+            return locate(lowering, call, facts, source, writes, line, cut, reduction);
+        }
         let between = lowering.transient(TensorType::new(dtype, [line.outer * pieces * line.inner]));
         lowering.step(Task::Fold(cut), [source.0], between);
         let rest = Line { length: pieces, ..line };
@@ -260,7 +272,7 @@ fn fold(
     }
     let output = match finish {
         Some(_) => call.output.dtype,
-        None => dtype,
+        None => result_type,
     };
     let expr = finish.unwrap_or(&plain);
     let narrow = line.inner == 1 || fold_width(&whole, facts) < 4;
@@ -274,6 +286,44 @@ fn fold(
         return Ok(());
     }
     lowering.step(Task::Fold(line.fold(phases, once(expr, output)?)), [source.0], writes);
+    Ok(())
+}
+
+/// One position in each line, of which `cut` finds one in each piece: what is there is compared once more.
+#[expect(clippy::too_many_arguments, reason = "one step of `reduced`")]
+fn locate(
+    lowering: &mut Lowering,
+    call: &Signature,
+    facts: &DeviceFacts,
+    (source, from): (Place, DType),
+    writes: Place,
+    Line { outer, length, inner }: Line,
+    cut: Fold,
+    reduction: &Reduction,
+) -> Result<(), SpecError> {
+    let dtype = reduction.dtype;
+    let (pieces, all) = (cut.pieces(), TensorType::new(from, [outer * length * inner]));
+    let found = TensorType::new(DType::S32, [outer, cut.pieces(), inner]);
+    let positions = lowering.transient(found.clone());
+    lowering.step(Task::Fold(cut), [source], positions);
+
+    let place = |block: Expr, of: usize, at: Expr, side: Expr| (block * Expr::size(of) + at) * Expr::size(inner) + side;
+    let at = place(Expr::coord(0), length, Expr::input("at"), Expr::coord(2));
+    let value = Expr::input("x").gather(at).cast(dtype);
+    let values = TensorType::new(dtype, [outer, pieces, inner]);
+    let compared = lowering.transient(values.clone());
+    let step = map(&value, &[("x", all), ("at", found.clone())], values, call)?;
+    lowering.step(step, [source, positions], compared);
+
+    let best = lowering.transient(TensorType::new(DType::S32, [outer, inner]));
+    let line = Line { outer, length: pieces, inner };
+    fold(lowering, call, facts, (compared, dtype), best, line, reduction, None)?;
+
+    let at = place(Expr::coord(0), pieces, Expr::input("best"), Expr::coord(1));
+    let finish = reduction.finish.with_inputs(&[("r", Expr::input("at").gather(at))]);
+    let named = [("at", found), ("best", TensorType::new(DType::S32, [outer, inner]))];
+    let step = map(&finish, &named, TensorType::new(call.output.dtype, [outer, inner]), call)?;
+    lowering.step(step, [positions, best], writes);
     Ok(())
 }
 
@@ -293,6 +343,20 @@ fn groups(dims: &[usize], axes: &[usize]) -> Vec<(usize, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pieces_are_never_too_short_for_vectors() {
+        for wanted in [8, 256] {
+            for length in (8192..40_000).step_by(7).chain([1 << 20, (1 << 24) + 1, 16_777_259]) {
+                let piece = piece(length, wanted);
+                let last = length - (length.div_ceil(piece) - 1) * piece;
+                assert!(
+                    piece.is_multiple_of(STEP) && last >= STEP && length.div_ceil(piece) <= wanted,
+                    "{length}: {piece}"
+                );
+            }
+        }
+    }
 
     #[test]
     fn neighbouring_axes_are_one_group() {

@@ -3,11 +3,17 @@
 use crate::keys::{AXES, AXIS, KEEP_DIMS};
 use dala_spec::{ImageShape, Shape, ShapeCall, ShapeProblem};
 
-const IMAGE: &str = "{height, width} or {height, width, channels} with 1, 3 or 4 channels";
+const IMAGE: &str = "{height, width} or {height, width, channels} with 1 to 4 channels";
+const PICTURE: &str = "{height, width} or {height, width, channels} with 1, 3 or 4 channels";
 
 /// Input `index` as a picture.
 pub(crate) fn image(call: &ShapeCall, index: usize) -> Result<ImageShape, ShapeProblem> {
     call.inputs[index].shape.image().ok_or(ShapeProblem::Input(index, IMAGE.to_owned()))
+}
+
+/// As [`image`], where channels are gray levels or colours.
+pub(crate) fn picture(call: &ShapeCall, index: usize) -> Result<ImageShape, ShapeProblem> {
+    call.inputs[index].shape.picture().ok_or(ShapeProblem::Input(index, PICTURE.to_owned()))
 }
 
 /// The longest side of a picture of which every row and column has entries in a table.

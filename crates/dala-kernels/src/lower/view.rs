@@ -1,7 +1,7 @@
 //! The same elements in another order: bits are moved, whatever they mean, so that every type can be moved everywhere.
 
 use dala_spec::work::{MOVE_AXES, Move};
-use dala_spec::{DType, Expr, Shape, Signature, SpecError, Task, TensorType};
+use dala_spec::{DType, DeviceFacts, Expr, Shape, Signature, SpecError, Support, Task, TensorType};
 
 use super::map;
 
@@ -35,10 +35,17 @@ impl View {
     }
 
     /// The launch that moves the elements.
-    pub(crate) fn task(self, dtype: DType, input_len: usize, call: &Signature) -> Result<Task, SpecError> {
+    pub(crate) fn task(
+        self,
+        dtype: DType,
+        input_len: usize,
+        call: &Signature,
+        facts: &DeviceFacts,
+    ) -> Result<Task, SpecError> {
         let (view, dtype, input_len) = self.in_words(dtype, input_len);
         let view = view.merged();
-        if let (DType::U32, Some(moved)) = (dtype, view.moved(input_len)) {
+        let movable = dtype == DType::U32 || facts.u8 == Support::Native;
+        if let (true, Some(moved)) = (movable, view.moved(dtype.size(), input_len)) {
             return Ok(Task::Move(moved));
         }
         let moved = |(axis, stride): (usize, &i64)| {
@@ -51,7 +58,7 @@ impl View {
     }
 
     /// The same view as a move of words, if it has few enough axes.
-    fn moved(&self, input_len: usize) -> Option<Move> {
+    fn moved(&self, word: usize, input_len: usize) -> Option<Move> {
         let (columns, column_stride) =
             (self.dims.last().copied().unwrap_or(1), self.strides.last().copied().unwrap_or(1));
         let rows = self.dims.len().saturating_sub(1);
@@ -61,6 +68,7 @@ impl View {
         strides[unused..].copy_from_slice(&self.strides[..rows]);
         let count = self.dims.iter().product();
         Some(Move {
+            word,
             axes,
             strides,
             columns,

@@ -4,7 +4,7 @@ use dala_spec::expr::CompareOp;
 use dala_spec::work::Move;
 use dala_spec::{
     Class, DType, Data, DeviceFacts, Expr, KernelSpec, Lowering, NUMBERS, OutputDType, ParamKind, Place, Shape,
-    ShapeCall, ShapeProblem, Signature, SpecError, Task, TensorType, param,
+    ShapeCall, ShapeProblem, Signature, SpecError, Support, Task, TensorType, param,
 };
 
 use crate::keys::AXIS;
@@ -65,10 +65,11 @@ fn lower(call: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
         return Ok(lowering);
     }
     let blocks = call.output.shape.len() * dtype.size() / word.size() / together;
-    if word == DType::U32 {
+    if word == DType::U32 || facts.u8 == Support::Native {
         let mut to = 0;
         for (place, run) in parts {
             let part = Move {
+                word: word.size(),
                 axes: [1, 1, blocks],
                 strides: [0, 0, run as i64],
                 columns: run,

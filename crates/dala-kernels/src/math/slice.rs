@@ -74,9 +74,9 @@ fn view(call: &Signature) -> Result<View, ShapeProblem> {
     })
 }
 
-fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
+fn lower(call: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
     let (input, mut lowering) = (&call.inputs[0], Lowering::new());
-    lowering.step(view(call)?.task(input.dtype, input.shape.len(), call)?, [Place::Input(0)], Place::Output);
+    lowering.step(view(call)?.task(input.dtype, input.shape.len(), call, facts)?, [Place::Input(0)], Place::Output);
     Ok(lowering)
 }
 

@@ -43,11 +43,11 @@ fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
     Ok(Shape::new(order.iter().map(|axis| dims[*axis]).collect::<Vec<_>>()))
 }
 
-fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
+fn lower(call: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
     let (input, mut lowering) = (&call.inputs[0], Lowering::new());
     let order = order(call.params.ints(AXES), input.shape.rank())?;
     let (view, _) = View::permuted(input.shape.dims(), &order);
-    lowering.step(view.task(input.dtype, input.shape.len(), call)?, [Place::Input(0)], Place::Output);
+    lowering.step(view.task(input.dtype, input.shape.len(), call, facts)?, [Place::Input(0)], Place::Output);
     Ok(lowering)
 }
 

@@ -181,7 +181,11 @@ pub(super) fn describe(task: &Task) -> String {
             let size = |(rows, columns): (usize, usize)| times(&[rows, columns]);
             format!("resample, {} taps, {} to {}", size(resample.taps), size(resample.from), size(resample.to))
         }
-        Task::Move(moved) => format!("move, {} of {}", count(moved.rows(), "row"), count(moved.columns, "word")),
+        Task::Move(moved) => format!(
+            "move, {} of {}",
+            count(moved.rows(), "row"),
+            count(moved.columns, if moved.word == 1 { "byte" } else { "word" })
+        ),
         Task::Pack(pack) => format!("pack, {}{}, {}", several(pack.batch), times(&[pack.k, pack.n]), pack.dtype),
         Task::Matmul(Matmul { windows: Some(windows), n, m, dtype, .. }) => {
             let batch = m / (windows.to[0] * windows.to[1]).max(1);
@@ -504,7 +508,7 @@ dropped, nobody needs the result
     fn every_kind_of_launch_is_described() {
         let x = |dtype| fragment("x", &[Argument::own("x", 0, dtype)], dtype);
         let sum = |dtype| fragment("sum", &[Argument::value("sum", 0, dtype)], dtype);
-        let tile = Tile { lanes: 16, rows: 4, vectors: 4 };
+        let tile = Tile { lanes: 16, rows: 4, vectors: 4, overlaps: true };
         let phase = |how| Phase { how, of: x(DType::F32) };
         let fold = Fold {
             outer: 8,
@@ -532,6 +536,7 @@ dropped, nobody needs the result
             store: sum(DType::F32),
         };
         let moved = Move {
+            word: 4,
             axes: [2, 3, 4],
             strides: [1, 1, 1],
             columns: 5,

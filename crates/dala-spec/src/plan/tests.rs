@@ -68,7 +68,17 @@ fn halves(ty: &TensorType) -> Lowering {
     let more = lowering.transient(ty.clone());
     let part = |from: usize, columns: usize| {
         let (axes, strides, sizes) = ([1; 3], [0; 3], (len, len));
-        Task::Move(Move { axes, strides, columns, column_stride: 1, from, to: from, row_stride: columns, sizes })
+        Task::Move(Move {
+            word: 4,
+            axes,
+            strides,
+            columns,
+            column_stride: 1,
+            from,
+            to: from,
+            row_stride: columns,
+            sizes,
+        })
     };
     lowering.step(call("x + 1", &[ty], ty).steps.remove(0).task, [Place::Input(0)], more);
     lowering.step(part(0, len / 2), [more], Place::Output);

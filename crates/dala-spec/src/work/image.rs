@@ -3,6 +3,10 @@
 use super::Fragment;
 use crate::DeviceFacts;
 
+/// How many elements lie between the memory that two units write again and again: a page. What one core reads ahead would take
+/// lines of its cache away from the other.
+pub const APART: usize = 1024;
+
 /// What lies outside a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Border {
@@ -142,6 +146,6 @@ impl Resample {
 
     /// How many elements of a line of its own each unit needs: pixels are read four elements at a time.
     pub fn line(columns: usize, channels: usize) -> usize {
-        (columns * channels + 4).next_multiple_of(16)
+        (columns * channels + 4).next_multiple_of(16) + APART
     }
 }

@@ -12,28 +12,55 @@ pub struct Tile {
     pub rows: usize,
     /// Vectors of columns.
     pub vectors: usize,
+    /// Whether the last panel begins early enough to end with the matrix, and has columns in common with the one before: where
+    /// vectors begin at any element. Elsewhere it is filled up with zeros.
+    pub overlaps: bool,
 }
 
 impl Tile {
-    /// The tile that suits a device and a result of `rows` rows and `columns` columns.
+    /// The tile that suits a device and a result of `rows` rows and `columns` columns: as many accumulators as there are registers
+    /// for, with the least columns computed in vain.
     pub fn choose(facts: &DeviceFacts, dtype: DType, rows: usize, columns: usize) -> Tile {
-        let widest = if facts.cpu { 64 / dtype.size() } else { 4 };
-        // Columns that end in the middle of a wide vector fill narrower ones.
-        let lanes = if facts.cpu && !columns.is_multiple_of(widest) && columns.is_multiple_of(widest / 2) {
-            widest / 2
-        } else {
-            widest
+        let (shapes, widest): (&[(usize, usize)], usize) = match facts.cpu {
+            true => (&[(4, 4), (5, 4), (3, 6), (6, 4), (2, 8), (1, 8)], 64 / dtype.size()),
+            false => (&[(4, 4), (3, 4), (2, 4), (1, 4)], 4),
         };
-        let total = columns.div_ceil(lanes).max(1);
-        // As many accumulators as a CPU has registers for, or as a GPU has for each unit, with the least columns beyond the end.
-        let shapes: &[(usize, usize)] = match facts.cpu {
-            true => &[(4, 4), (5, 4), (3, 6), (6, 4), (2, 8), (1, 8)],
-            false => &[(4, 4), (3, 4), (2, 4), (1, 4)],
+        let narrower = |lanes: &usize| (facts.cpu && *lanes > 1).then_some(lanes / 2);
+        let tiles = std::iter::successors(Some(widest), narrower).flat_map(|lanes| {
+            let tile = move |(vectors, rows): &(usize, usize)| Tile {
+                lanes,
+                rows: *rows,
+                vectors: *vectors,
+                overlaps: facts.cpu,
+            };
+            shapes.iter().map(tile)
+        });
+        // What a column costs, as measured: more in vectors that do not fill a register, and in tiles that load nearly as much as
+        // they multiply.
+        let narrow = |tile: &Tile| if tile.lanes < widest { 5 } else { 4 };
+        let thin = |tile: &Tile| match tile.vectors {
+            _ if !facts.cpu => 4,
+            1 => 6,
+            2 => 5,
+            _ => 4,
         };
-        let beyond = |vectors: usize| total.next_multiple_of(vectors) - total;
-        let best = shapes.iter().min_by_key(|(vectors, _)| beyond(*vectors));
-        let (vectors, tile_rows) = best.copied().unwrap_or((4, 4));
-        Tile { lanes, rows: if rows == 1 { 1 } else { tile_rows }, vectors }
+        let columns_of = |tile: &Tile| tile.panels(columns) * tile.vectors * tile.lanes.max(widest / 2);
+        let cost = |tile: &Tile| columns_of(tile) * narrow(tile) * thin(tile);
+        let fits = |tile: &Tile| !tile.overlaps || tile.columns() <= columns.max(1);
+        let best = tiles.filter(fits).min_by_key(cost);
+        let best = best.unwrap_or(Tile { lanes: 1, rows: 8, vectors: 1, overlaps: facts.cpu });
+        Tile { rows: if rows == 1 { 1 } else { best.rows }, ..best }
+    }
+
+    /// How many panels a matrix of so many columns has.
+    pub const fn panels(self, columns: usize) -> usize {
+        columns.div_ceil(self.columns())
+    }
+
+    /// Where a panel begins.
+    pub fn panel_start(self, panel: usize, columns: usize) -> usize {
+        let start = panel * self.columns();
+        if self.overlaps { start.min(columns.saturating_sub(self.columns())) } else { start }
     }
 
     /// How many columns a panel has.
@@ -126,8 +153,8 @@ impl Pool {
     }
 }
 
-/// Lays a `{batch, k, n}` matrix out in panels of [`Tile::columns`] columns, each stored row after row, the last one filled
-/// up with zeros: `{batch, panels, k, columns}`.
+/// Lays a `{batch, k, n}` matrix out in panels of [`Tile::columns`] columns, each stored row after row: `{batch, panels, k,
+/// columns}`. What of a panel is outside of the matrix is filled up with zeros.
 #[derive(Clone, Debug)]
 pub struct Pack {
     /// How many matrices there are.
@@ -147,7 +174,7 @@ pub struct Pack {
 impl Pack {
     /// How many panels a matrix has.
     pub fn panels(&self) -> usize {
-        self.n.div_ceil(self.tile.columns())
+        self.tile.panels(self.n)
     }
 
     /// The panels of a matrix that is at hand. None if it is no matrix of these sizes.
@@ -168,7 +195,7 @@ impl Pack {
         let rows = packed.chunks_exact_mut(columns.max(1)).enumerate();
         for (row, target) in rows {
             let (place, panel, block) = (row % self.k, row / self.k % panels, row / self.k / panels);
-            let (first, start) = (panel * columns, block * self.k * self.n);
+            let (first, start) = (self.tile.panel_start(panel, self.n), block * self.k * self.n);
             for (column, slot) in (first..self.n.min(first + columns)).zip(target) {
                 let at = if self.transposed { column * self.k + place } else { place * self.n + column };
                 *slot = matrix[start + at];
@@ -182,9 +209,9 @@ impl Matmul {
     /// Whether units should pack for themselves: on cores, where each has panels of its own to work on, and rows enough to use
     /// them for.
     pub fn packs_itself(facts: &DeviceFacts, tile: Tile, batch: usize, m: usize, n: usize) -> bool {
-        let (panels, units) = (batch * n.div_ceil(tile.columns()), facts.units_per_cube as usize);
+        let (panels, units) = (batch * tile.panels(n), facts.units_per_cube as usize);
         let even = panels.is_multiple_of(units) || panels >= 8 * units;
-        facts.cpu && n.is_multiple_of(tile.lanes) && panels >= units && even && m >= 4 * tile.rows
+        facts.cpu && panels >= units && even && m >= 4 * tile.rows
     }
 }
 
@@ -199,7 +226,7 @@ pub struct Matmul {
     pub m: usize,
     /// Columns of the first operand.
     pub k: usize,
-    /// Columns of the second operand: a multiple of the tile's lanes.
+    /// Columns of the second operand: a multiple of the tile's lanes, unless its panels overlap.
     pub n: usize,
     /// Whether each product has a first operand of its own.
     pub a_batched: bool,

@@ -12,7 +12,7 @@ mod moves;
 
 pub use fold::{Finish, Fold, FoldOp, Phase};
 pub use fragment::{Argument, Fragment, Source};
-pub use image::{Border, Filter, Resample, Stencil, Weigh};
+pub use image::{APART, Border, Filter, Resample, Stencil, Weigh};
 pub use matrix::{Count, Matmul, Pack, Pool, PoolOp, Tile, Windows};
 pub use moves::{MOVE_AXES, Move};
 

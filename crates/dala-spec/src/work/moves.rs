@@ -3,11 +3,13 @@
 /// How many axes there are beside the columns.
 pub const MOVE_AXES: usize = 3;
 
-/// Moves 32-bit words: element `(a, b, c, column)` of an output `{axes..., columns}` is found at `from + a * strides[0] + b *
+/// Moves words: element `(a, b, c, column)` of an output `{axes..., columns}` is found at `from + a * strides[0] + b *
 /// strides[1] + c * strides[2] + column * column_stride`, and goes to `to + row * row_stride + column`, where `row` counts the
 /// axes row by row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Move {
+    /// Bytes of a word: four, or one where a device has such.
+    pub word: usize,
     /// The sizes of the axes beside the columns.
     pub axes: [usize; MOVE_AXES],
     /// How far one step along each of them moves in the input.
