@@ -8,7 +8,7 @@ use super::{Report, Row};
 
 const WIDTH: f64 = 980.0;
 const MARGIN: f64 = 28.0;
-const TOP: f64 = 84.0;
+const TOP: f64 = 104.0;
 const ACROSS: usize = 4;
 /// A diagram with its title, and the part of it where curves are.
 const CELL: (f64, f64) = (231.0, 122.0);
@@ -46,8 +46,9 @@ pub(super) fn svg(report: &Report) -> String {
          viewBox=\"0 0 {WIDTH} {height}\">\n<style>{STYLE}</style>\n\
          <rect class=\"ground\" x=\"0.5\" y=\"0.5\" width=\"{}\" height=\"{}\" rx=\"12\"/>\n\
          <text class=\"title\" x=\"{MARGIN}\" y=\"38\">What a pixel costs, by size, on {}</text>\n\
-         <text x=\"{MARGIN}\" y=\"58\">blue: by width, orange: by height; left half 1 to 67, right half 1,900 to 1,940 (products: \
-         1,000 to 1,030); from 0 up; the number is the worst beside the best of nearly its size</text>\n{cells}</svg>\n",
+         <text x=\"{MARGIN}\" y=\"58\">blue: by width, orange: by height, from 0 up; left half 1 to 67, right half 1,900 to 1,940 (products: 1,000 \
+         to 1,030)</text>\n\
+         <text x=\"{MARGIN}\" y=\"74\">the number: the worst cost above 64, as a multiple of the best within 5 % of its size</text>\n{cells}</svg>\n",
         WIDTH - 1.0,
         height - 1.0,
         escaped(&report.device),
@@ -67,7 +68,8 @@ fn cell(row: &Row, column: usize, line: usize) -> String {
          <text class=\"{class}\" x=\"{:.1}\" y=\"{top:.1}\">{:.2}</text>\
          <rect class=\"area\" x=\"{left:.1}\" y=\"{area:.1}\" width=\"{}\" height=\"{}\" rx=\"4\"/>\
          <line class=\"axis\" x1=\"{middle:.1}\" x2=\"{middle:.1}\" y1=\"{area:.1}\" y2=\"{:.1}\"/>\n",
-        escaped(&row.name),
+        // There is little room beside the number.
+        escaped(&row.name.replace("channel", "ch.").replace("ch.s", "ch.")),
         left + AREA.0,
         row.ratio,
         AREA.0,

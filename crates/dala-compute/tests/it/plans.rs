@@ -1,12 +1,14 @@
 //! Plans: run again, rebound, freed, warmed up, looked at, and wrong ones refused.
 
-use dala_compute::{Buffer, DType, Data, Device, Error, Lane, Params, Pipeline, PlanOptions, Stage, Transient, trace};
+use dala_compute::{
+    Buffer, DType, Data, Device, Error, Lane, Params, Pipeline, PlanOptions, Stage, TensorType, Transient, trace,
+};
 
 use dala_kernels::{Kernel, Reference};
 use dala_spec::work::{Map, Task};
 use dala_spec::{Class, Expr, KernelSpec, Lowering, PIXELS, ParamKey, ParamKind, Place, Tolerance, param};
 
-use crate::support::{device_names, devices};
+use crate::support::{Random, device_names, devices, ordinary, upload};
 
 /// `y = relu(x * 2 + 1)` through a stencil, so that there are several launches.
 fn pipeline(x: &Buffer, y: &Buffer) -> Pipeline {
@@ -240,6 +242,28 @@ fn verifying_is_as_strict_as_the_kernel_says() {
             let found = plan.verify(&[]).unwrap();
             assert_eq!(found.is_right(), right, "{name}, {levels} levels: {:?}", found.difference);
         }
+    }
+}
+
+/// A program that treats one channel apart is part of the filter before it, as one that treats all alike.
+#[test]
+fn programs_that_tell_channels_apart_are_part_of_filters() {
+    for device in devices() {
+        let mut launches = Vec::new();
+        for channels in [3usize, 4] {
+            let shape = [9, 64, channels];
+            let ty = TensorType::new(DType::U8, shape);
+            let x = upload(&device, &ordinary(&mut Random(channels as u64), &ty), shape);
+            let (sharp, y) = (Transient::new(), Buffer::zeros(&device, DType::U8, shape).unwrap());
+            let stages = Pipeline::new()
+                .stage(Stage::run_kernel("sharpen", [&x], &sharp, ()))
+                .stage(Stage::run_kernel("brightness_contrast", [&sharp], &y, [("contrast", 1.7)]));
+            let plan = device.compile(&stages).unwrap();
+            let found = plan.verify(&[]).unwrap();
+            assert!(found.is_right(), "{} channels: {:?}\n{}", channels, found.difference, plan.explain());
+            launches.push(plan.launches());
+        }
+        assert_eq!(launches, [1, 1], "{}", device.info().id);
     }
 }
 

@@ -235,7 +235,12 @@ impl<'a> Emitter<'a> {
                 let own = make.constant(Scalar::U32(own_channel as u32));
                 self.to_s32(if of == 1 { self.indices() } else { make.binary(BinaryOp::Add, Ty::U32, scaled, own) })
             }
-            Op::Coord(axis) if over_pixels && axis >= 2 && axis + 1 == self.context.dims.len() => {
+            // Inside of another kernel, where sizes are not known, programs ask for nothing else.
+            Op::Coord(axis)
+                if over_pixels
+                    && axis >= 2
+                    && (axis + 1 == self.context.dims.len() || self.context.dims.is_empty()) =>
+            {
                 make.constant(Scalar::S32(own_channel as i32))
             }
             Op::Coord(axis) => self.coordinate(axis),

@@ -252,6 +252,34 @@ fn first_lanes<A: Numeric, N: Size>(
     })
 }
 
+/// A line, or lines side by side, as a unit goes along.
+#[derive(CubeType, Clone, Copy)]
+struct Walk {
+    /// Its first element.
+    base: u32,
+    /// Where it is along the last axis.
+    column: u32,
+    /// How far apart its elements are.
+    inner: u32,
+    /// Some count that is at least one.
+    some: u32,
+}
+
+/// Where the element of a line is that is `further` elements away from its first.
+#[cube]
+fn whereabouts(walk: &Walk, further: u32, #[comptime] along: bool, #[comptime] layout: Layout) -> Whereabouts {
+    let unit = comptime!(layout.unit() as u32);
+    let mut column = walk.column;
+    if comptime!(along) {
+        column += further;
+    }
+    Whereabouts {
+        position: ((walk.base + further * walk.inner) / unit) as usize,
+        column: (column / unit) as usize,
+        some: walk.some,
+    }
+}
+
 /// Folds lines of `length` elements that are `inner` elements apart.
 #[cube(launch_unchecked)]
 #[expect(clippy::too_many_arguments, reason = "the arguments of a kernel")]
@@ -277,8 +305,7 @@ fn fold_lines<A: Numeric, N: Size>(
     let lanes = comptime!(layout.width as u32);
     // Elements of a line that one vector holds.
     let pace = comptime!(if code.along { layout.width as u32 } else { 1u32 });
-    // Elements that a position counts.
-    let unit = comptime!(layout.unit() as u32);
+    // Elements that a position of the finish counts.
     let finish_unit = comptime!(code.finish_layout.unit() as u32);
     let first = ABSOLUTE_POS as u32 * steps;
     let end = min(first + steps, items);
@@ -291,11 +318,13 @@ fn fold_lines<A: Numeric, N: Size>(
         let begin = number * piece;
         let stop = min(begin + piece, length);
         let count = stop - begin;
-        let mut column = 0u32;
+        let mut column = begin;
+        let mut base = (block * length + begin) * inner;
         if comptime!(!along) {
             column = min(side * lanes, inner - lanes);
+            base += column;
         }
-        let base = (block * length + begin) * inner + column;
+        let walk = Walk { base, column, inner, some: items };
         // The elements that count of the first vector, and how many vectors follow.
         let mut head = count % pace;
         head = select(head == 0u32, comptime!(pace), head);
@@ -308,27 +337,14 @@ fn fold_lines<A: Numeric, N: Size>(
         for phase in 0..comptime!(code.phases.len()) {
             let how = comptime!(code.phases[phase].0);
             let part = comptime!(code.phases[phase].1.clone());
-            let mut head_column = column;
-            if comptime!(along) {
-                head_column = begin;
-            }
-            let at =
-                Whereabouts { position: (base / unit) as usize, column: (head_column / unit) as usize, some: items };
+            let at = whereabouts(&walk, 0u32, along, layout);
             if comptime!(how.is_position()) {
                 let mut best =
                     fragment_value::<Vector<A, N>>(reads, params, &results, at, comptime!(part.clone()), layout);
                 let mut place = places::<N>(begin, along, width);
                 for i in 0..more {
                     let along_line = head + i * pace;
-                    let mut own_column = column;
-                    if comptime!(along) {
-                        own_column = begin + along_line;
-                    }
-                    let at = Whereabouts {
-                        position: ((base + along_line * inner) / unit) as usize,
-                        column: (own_column / unit) as usize,
-                        some: items,
-                    };
+                    let at = whereabouts(&walk, along_line, along, layout);
                     let value =
                         fragment_value::<Vector<A, N>>(reads, params, &results, at, comptime!(part.clone()), layout);
                     let here = places::<N>(begin + along_line, along, width);
@@ -370,15 +386,7 @@ fn fold_lines<A: Numeric, N: Size>(
                 }
                 for i in 0..more {
                     let along_line = head + i * pace;
-                    let mut own_column = column;
-                    if comptime!(along) {
-                        own_column = begin + along_line;
-                    }
-                    let at = Whereabouts {
-                        position: ((base + along_line * inner) / unit) as usize,
-                        column: (own_column / unit) as usize,
-                        some: items,
-                    };
+                    let at = whereabouts(&walk, along_line, along, layout);
                     let next =
                         fragment_value::<Vector<A, N>>(reads, params, &results, at, comptime!(part.clone()), layout);
                     value = combine::<Vector<A, N>>(value, next, how, ty, width);
@@ -402,15 +410,7 @@ fn fold_lines<A: Numeric, N: Size>(
             for i in 0..select(count == 0u32, 0u32, more + 1u32) {
                 // The first vector begins with the line, the others where the one before ends.
                 let along_line = max(head + i * pace, comptime!(pace)) - pace;
-                let mut own_column = column;
-                if comptime!(along) {
-                    own_column = begin + along_line;
-                }
-                let at = Whereabouts {
-                    position: ((base + along_line * inner) / unit) as usize,
-                    column: (own_column / unit) as usize,
-                    some: items,
-                };
+                let at = whereabouts(&walk, along_line, along, layout);
                 fragment_store(
                     reads,
                     outputs,
@@ -422,9 +422,13 @@ fn fold_lines<A: Numeric, N: Size>(
                 );
             }
         } else {
+            let mut own = 0u32;
+            if comptime!(!along) {
+                own = column;
+            }
             let at = Whereabouts {
-                position: ((line * inner + column) / finish_unit) as usize,
-                column: (column / finish_unit) as usize,
+                position: ((line * inner + own) / finish_unit) as usize,
+                column: (own / finish_unit) as usize,
                 some: items,
             };
             fragment_store(

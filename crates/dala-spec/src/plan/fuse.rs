@@ -471,7 +471,14 @@ impl Graph {
         if !matches!(ty.dtype, DType::U8 | DType::F32) {
             return Err(Some("pixels are bytes or floats"));
         }
-        if program.uses_position() || consumer.reads.iter().any(|read| *read != value) {
+        // Which channel it is, a program over pixels knows for each of them.
+        let is_channel = |axis: usize| program.pixel().is_some() && axis == 2 && map.shape.rank() == 3;
+        let is_placed = program.ops().iter().any(|op| match op {
+            Op::Coord(axis) => !is_channel(*axis),
+            Op::Index | Op::Dim(_) => true,
+            _ => false,
+        });
+        if is_placed || consumer.reads.iter().any(|read| *read != value) {
             return Err(Some("it looks at more than its own pixel"));
         }
         if program.outputs().len() != 1 || program.inputs().iter().any(|input| input.broadcast) {
