@@ -15,6 +15,9 @@ static COUNTING: memory::Counting = memory::Counting;
 /// What a thread that runs native code for Elixir has at least: a scheduler for long work, as the BEAM starts it.
 const STACK: usize = 320 << 10;
 
+/// Few inputs take long only on a machine that stands still.
+const SHORT_LIMIT: Duration = Duration::from_secs(180);
+
 /// Gives targets inputs that were made to break them. Exits with 1 if one did.
 #[derive(Parser)]
 struct Arguments {
@@ -23,6 +26,10 @@ struct Arguments {
     /// How long each is tried.
     #[arg(long, default_value_t = 20.0)]
     seconds: f64,
+    /// Gives each a number of inputs of its own instead, some ten seconds' worth: the same ones on every machine, for checks that must
+    /// end as they did before.
+    #[arg(long, conflicts_with = "seconds")]
+    short: bool,
     /// Which inputs are made: one that fails is made again with the same seed.
     #[arg(long)]
     seed: Option<u64>,
@@ -98,16 +105,25 @@ fn failures_of(arguments: &Arguments) -> PathBuf {
     arguments.failures.clone().unwrap_or_else(|| std::env::temp_dir().join("dala-fuzz-failures"))
 }
 
+/// How long each target is tried.
+fn time_of(arguments: &Arguments) -> Duration {
+    if arguments.short { SHORT_LIMIT } else { Duration::from_secs_f64(arguments.seconds) }
+}
+
 fn run(name: &str, arguments: &Arguments, state: &Path) -> Result<bool> {
-    let options = session::Options {
-        time: Duration::from_secs_f64(arguments.seconds),
+    let options = |target: &dyn Target| session::Options {
+        time: time_of(arguments),
+        inputs: arguments.short.then(|| target.short()),
         seed: seed_of(arguments),
         corpus: arguments.corpus.as_ref().map(|folder| folder.join(name)),
         failures: failures_of(arguments),
         state: Some(state.to_owned()),
         first_failure: false,
     };
-    let report = with_target(name, |target| session::run(target, &options))??;
+    let report = with_target(name, |target| {
+        let options = options(target);
+        session::run(target, &options)
+    })??;
     println!("{report}");
     let useless = report.accepted() == 0 && report.inputs > 10_000;
     if useless {
@@ -119,11 +135,14 @@ fn run(name: &str, arguments: &Arguments, state: &Path) -> Result<bool> {
 fn watched(name: &str, arguments: &Arguments) -> Result<bool> {
     let program = std::env::current_exe().context("cannot find this program")?;
     let failures = failures_of(arguments);
-    let time = Duration::from_secs_f64(arguments.seconds);
-    let watched = watch::Watched { target: name, time, seed: seed_of(arguments), failures: &failures };
+    let watched = watch::Watched { target: name, time: time_of(arguments), seed: seed_of(arguments), failures: &failures };
     let command = |seconds: f64, seed: u64, state: &Path| {
         let mut command = Command::new(&program);
-        command.arg(name).args(["--seconds", &seconds.to_string(), "--seed", &seed.to_string()]);
+        command.arg(name).args(["--seed", &seed.to_string()]);
+        match arguments.short {
+            true => command.arg("--short"),
+            false => command.args(["--seconds", &seconds.to_string()]),
+        };
         command.arg("--failures").arg(&failures).arg("--state").arg(state);
         if let Some(corpus) = &arguments.corpus {
             command.arg("--corpus").arg(corpus);

@@ -26,8 +26,10 @@ const SHRINKING: Duration = Duration::from_secs(3);
 /// How a session goes.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How long it takes.
+    /// How long it takes at most.
     pub time: Duration,
+    /// How many inputs there are at most, beside those to start from.
+    pub inputs: Option<usize>,
     /// Which inputs are made.
     pub seed: u64,
     /// A folder of inputs to start from; those with a new outcome are added to it.
@@ -40,7 +42,7 @@ pub struct Options {
     pub first_failure: bool,
 }
 
-/// Gives a target inputs until the time is over.
+/// Gives a target inputs until there were enough, or the time is over.
 ///
 /// # Errors
 ///
@@ -52,7 +54,10 @@ pub fn run(target: &mut dyn Target, options: &Options) -> Result<Report> {
         session.try_input(input)?;
     }
     let enough = |report: &Report| options.first_failure && !report.failures.is_empty();
-    while session.start.elapsed() < options.time && !enough(&session.report) {
+    for _ in 0..options.inputs.unwrap_or(usize::MAX) {
+        if session.start.elapsed() >= options.time || enough(&session.report) {
+            break;
+        }
         let input = session.next_input(&mut random);
         session.try_input(input)?;
     }

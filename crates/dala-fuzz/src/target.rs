@@ -18,6 +18,9 @@ pub trait Target {
     /// What the language of its inputs is made of.
     fn words(&self) -> Vec<&'static str>;
 
+    /// How many inputs it reads in some ten seconds.
+    fn short(&self) -> usize;
+
     /// A new input that goes far; none if bytes that are mutated go far enough.
     fn generate(&self, _random: &mut Random) -> Option<Vec<u8>> {
         None

@@ -25,6 +25,10 @@ impl Target for Planted {
         self.target.stages()
     }
 
+    fn short(&self) -> usize {
+        self.target.short()
+    }
+
     fn seeds(&self) -> Vec<Vec<u8>> {
         self.target.seeds()
     }
@@ -54,6 +58,7 @@ fn found(target: &str, fault: fn(&[u8], &mut Progress)) -> Report {
         corpus: None,
         failures: folder.clone(),
         state: None,
+        inputs: None,
         first_failure: true,
     };
     let mut planted = Planted { target: targets::by_name(target).unwrap(), fault };

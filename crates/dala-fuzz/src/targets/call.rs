@@ -27,6 +27,10 @@ impl Target for Params {
         &["read", "checked", "planned", "computed"]
     }
 
+    fn short(&self) -> usize {
+        60_000
+    }
+
     fn seeds(&self) -> Vec<Vec<u8>> {
         self.planner.kernels.iter().map(|kernel| written(kernel, &mut Random::new(0), true).into_bytes()).collect()
     }

@@ -75,6 +75,10 @@ impl Target for Command {
         &["read", "checked"]
     }
 
+    fn short(&self) -> usize {
+        400_000
+    }
+
     fn seeds(&self) -> Vec<Vec<u8>> {
         let id = self.id(&mut Random::new(0));
         let texts = [

@@ -71,6 +71,10 @@ impl Target for Expression {
         &["parsed", "printed", "built", "interpreted"]
     }
 
+    fn short(&self) -> usize {
+        150_000
+    }
+
     fn seeds(&self) -> Vec<Vec<u8>> {
         let texts = [
             "clamp(x * gain + 1, 0, 1)",

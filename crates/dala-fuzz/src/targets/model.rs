@@ -73,6 +73,10 @@ impl Target for Model {
         &["read", "resolved", "made a kernel", "planned"]
     }
 
+    fn short(&self) -> usize {
+        60_000
+    }
+
     fn seeds(&self) -> Vec<Vec<u8>> {
         seeds()
     }

@@ -134,6 +134,10 @@ impl Target for Picture {
         &["known", "decoded"]
     }
 
+    fn short(&self) -> usize {
+        250_000
+    }
+
     fn seeds(&self) -> Vec<Vec<u8>> {
         let level = |x: u32, y: u32| (x * 31 + y * 17) as u8;
         let gray = DynamicImage::from(GrayImage::from_fn(7, 5, |x, y| [level(x, y)].into()));

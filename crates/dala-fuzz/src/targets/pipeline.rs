@@ -104,6 +104,10 @@ impl Target for Chain {
         STAGES
     }
 
+    fn short(&self) -> usize {
+        80_000
+    }
+
     fn seeds(&self) -> Vec<Vec<u8>> {
         let chains = [
             "blur(radius=3) | sharpen(amount=0.5) | grayscale",
@@ -158,6 +162,10 @@ impl Target for Toml {
 
     fn stages(&self) -> &'static [&'static str] {
         STAGES
+    }
+
+    fn short(&self) -> usize {
+        80_000
     }
 
     fn seeds(&self) -> Vec<Vec<u8>> {
