@@ -5,6 +5,8 @@ defmodule Dala.Gpu.Compute.LifeTest do
   #   DALA_LIFE_SEED    when and at what
   use ExUnit.Case, async: false
 
+  import Eventually
+
   alias Dala.Gpu.Compute
   alias Dala.Gpu.Compute.{Error, Server, Stream}
 
@@ -18,7 +20,7 @@ defmodule Dala.Gpu.Compute.LifeTest do
     :rand.seed(:exsss, @seed)
     on_exit(fn -> Compute.resume() end)
     # What tests before this one left is not ours.
-    %{start: quiet_memory()}
+    %{start: settled_memory()}
   end
 
   @tag timeout: 1_200_000
@@ -522,13 +524,6 @@ defmodule Dala.Gpu.Compute.LifeTest do
       Process.sleep(10)
       wait_for(ask, right?, tries - 1)
     end
-  end
-
-  defp quiet_memory do
-    :erlang.garbage_collect()
-    first = memory()
-    Process.sleep(30)
-    if memory() == first, do: first, else: quiet_memory()
   end
 
   # Asking for what is live waits for what is queued and so sees little. The peak sees everything, but never falls: a VM of

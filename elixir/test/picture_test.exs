@@ -190,7 +190,7 @@ defmodule PictureTest do
     end
 
     test "survives files with bytes changed, and leaves no buffer behind" do
-      before = Compute.memory().buffers
+      before = settled_memory().buffers
       :rand.seed(:exsss, {1, 2, 3})
       files = [file("cat_chelsea.crop224.png"), file("cat_chelsea.jpg")]
 

@@ -62,11 +62,11 @@ defmodule Dala.Gpu.Compute.WarmTest do
       File.write!(path, Models.onnx(nodes, [{"x", ["N", 3, 2, 2]}], [{"y", ["N", 3, 1, 1]}]))
       on_exit(fn -> File.rm(path) end)
       assert {:ok, model} = Compute.load_model(:warm_model, path)
-      live = Compute.memory().live
+      live = settled_memory().live
       assert {:ok, _built} = Compute.warm(model, batch: 5)
       assert {:ok, 0} = Compute.warm([:warm_model, "warm_model"], batch: 5)
       # The plan is let go of by a thread.
-      assert eventually(fn -> Compute.memory().live == live end)
+      assert eventually(fn -> Compute.memory().live <= live end)
     end
   end
 

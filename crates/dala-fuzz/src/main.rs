@@ -135,7 +135,8 @@ fn run(name: &str, arguments: &Arguments, state: &Path) -> Result<bool> {
 fn watched(name: &str, arguments: &Arguments) -> Result<bool> {
     let program = std::env::current_exe().context("cannot find this program")?;
     let failures = failures_of(arguments);
-    let watched = watch::Watched { target: name, time: time_of(arguments), seed: seed_of(arguments), failures: &failures };
+    let watched =
+        watch::Watched { target: name, time: time_of(arguments), seed: seed_of(arguments), failures: &failures };
     let command = |seconds: f64, seed: u64, state: &Path| {
         let mut command = Command::new(&program);
         command.arg(name).args(["--seed", &seed.to_string()]);
