@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use crate::callbacks::Callbacks;
 use crate::command::{Callback, Cell};
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard, lock, thread};
 use crate::{
     Clock, CommandId, End, Executor, Governor, Lane, Next, Pass, Power, QueueStats, Refusal, Scheduler, Submission,
@@ -21,6 +22,10 @@ use crate::{
 
 /// How many finished commands are remembered by id.
 const REMEMBERED: usize = 65_536;
+
+/// How long the queue's thread looks out for more before it sleeps, if commands came that quickly: to wake it would cost
+/// whoever submits the next one several times what submitting costs.
+const LOOK_OUT: Duration = if cfg!(feature = "shuttle") { Duration::ZERO } else { Duration::from_micros(20) };
 
 /// How a queue is set up.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +42,8 @@ struct Shared<X: Executor> {
     clock: Clock,
     callbacks: Callbacks,
     state: Mutex<State<X>>,
+    /// How many commands were submitted, for whoever looks out for them without the lock.
+    submitted: AtomicU64,
     /// The queue's thread sleeps here.
     work: Condvar,
     /// Threads that wait for room, or for the device to be idle, sleep here.
@@ -55,6 +62,9 @@ struct State<X: Executor> {
     launched: VecDeque<InFlight<X>>,
     /// When the device was last done with a pass.
     settled_at: Time,
+    /// When the last command was submitted, and how long after the one before it.
+    submitted_at: Time,
+    pace: Duration,
     thread: Option<thread::JoinHandle<()>>,
     asleep: bool,
     /// Threads that sleep on `settled`.
@@ -104,11 +114,14 @@ impl<X: Executor> Queue<X> {
                 driven: false,
                 launched: VecDeque::new(),
                 settled_at: Time::default(),
+                submitted_at: Time::default(),
+                pace: Duration::MAX,
                 thread: None,
                 asleep: false,
                 watchers: 0,
                 closed: false,
             }),
+            submitted: AtomicU64::new(0),
             work: Condvar::new(),
             settled: Condvar::new(),
         }))
@@ -126,7 +139,10 @@ impl<X: Executor> Queue<X> {
     /// Why it was not accepted.
     pub fn submit(&self, work: X::Work, how: Submission) -> Result<Ticket<X::Error>, Refusal<X::Error>> {
         self.0.start(&mut lock(&self.0.state)).map_err(|error| Refusal::NoThread(error.to_string()))?;
-        let (state, cell) = self.0.accept(work, how, true)?;
+        let (mut state, cell) = self.0.accept(work, how, true)?;
+        let now = self.0.clock.now();
+        state.pace = now.since(std::mem::replace(&mut state.submitted_at, now));
+        self.0.submitted.fetch_add(1, Ordering::Release);
         self.0.leave(state);
         Ok(Ticket(cell))
     }
@@ -372,8 +388,21 @@ impl<X: Executor> Shared<X> {
             Next::Run(pass) => self.launch(state, pass),
             Next::Finish => self.finish(state),
             Next::Caller(id) => self.hand_over(state, id),
+            Next::Idle { .. } if state.pace < LOOK_OUT => self.look_out(state),
             Next::Idle { until } => self.sleep(state, until),
         }
+    }
+
+    /// Looks out for a command, once.
+    fn look_out<'a>(&'a self, mut state: Guard<'a, X>) -> Guard<'a, X> {
+        state.pace = Duration::MAX;
+        let seen = self.submitted.load(Ordering::Acquire);
+        drop(state);
+        let end = self.clock.now() + LOOK_OUT;
+        while self.submitted.load(Ordering::Acquire) == seen && self.clock.now() < end {
+            std::hint::spin_loop();
+        }
+        lock(&self.state)
     }
 
     /// What the queue's thread does.
@@ -512,8 +541,11 @@ impl<X: Executor> Shared<X> {
 
     /// Leaves the queue to itself: if there is something to do and nobody drives, its thread does.
     fn leave(&self, mut state: Guard<'_, X>) {
-        if !state.driven && state.scheduler.is_active() {
-            self.wake(&mut state);
+        let wakes = !state.driven && state.scheduler.is_active() && std::mem::take(&mut state.asleep);
+        // What wakes while this thread has the lock sleeps again.
+        drop(state);
+        if wakes {
+            self.work.notify_one();
         }
     }
 
@@ -596,8 +628,7 @@ fn tell(notices: Notices) {
 
 /// Ids rise in the order of submission, whatever the queue.
 fn next_id() -> CommandId {
-    use std::sync::atomic::{AtomicU64, Ordering};
-    static NEXT: AtomicU64 = AtomicU64::new(1);
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
     CommandId(NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
