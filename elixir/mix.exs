@@ -68,7 +68,8 @@ defmodule Dala.Gpu.Compute.MixProject do
         Commands: &(&1[:type] == :command),
         Pipelines: &(&1[:type] == :pipeline),
         Nx: &(&1[:type] == :nx),
-        Devices: &(&1[:type] == :device)
+        Devices: &(&1[:type] == :device),
+        Twins: &(&1[:twin_of] != nil)
       ]
     ]
   end

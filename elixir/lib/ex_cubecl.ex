@@ -1,7 +1,7 @@
 defmodule ExCubecl do
   @moduledoc """
-  The lower layer: buffers are bare references, shapes are lists, and results are tuples. Nothing here raises: an argument of
-  the wrong kind is an `{:error, error}` too.
+  The lower layer: buffers are bare references, shapes are lists, and results are tuples. Nothing here raises, but the twins with
+  a `!`: an argument of the wrong kind is an `{:error, error}` too.
 
       iex> {:ok, a} = ExCubecl.buffer([1.0, 2.0], [2], :f32)
       iex> {:ok, b} = ExCubecl.buffer([10.0, 20.0], [2], :f32)
@@ -13,8 +13,10 @@ defmodule ExCubecl do
   `Dala.Gpu.Compute` is the layer for programs; both share their buffers and commands.
   """
 
+  use Dala.Gpu.Compute.Twins
+
   alias Dala.Gpu.Compute
-  alias Dala.Gpu.Compute.{Buffer, Codec, Error, Native, Pipeline, Runtime, Stage}
+  alias Dala.Gpu.Compute.{Argument, Buffers, Codec, Error, Native, Pipeline, Runtime, Stage}
 
   @typedoc "A buffer. A `Dala.Gpu.Compute.Buffer` is taken too."
   @type buffer_ref() :: reference()
@@ -57,10 +59,7 @@ defmodule ExCubecl do
   def devices do
     tag = make_ref()
     :ok = Native.devices(tag)
-
-    receive do
-      {^tag, answer} -> answer
-    end
+    Runtime.answer(tag)
   end
 
   @doc """
@@ -73,20 +72,6 @@ defmodule ExCubecl do
   @spec buffer(list(), [non_neg_integer()], atom()) :: {:ok, buffer_ref()} | error()
   def buffer(values, shape, dtype \\ :f32) do
     tuple(fn -> {:ok, Compute.buffer(values, tuple_of(shape), dtype).ref} end)
-  end
-
-  @doc """
-  The same, or raises.
-
-      iex> ExCubecl.read(ExCubecl.buffer!([7], [1], :u8))
-      {:ok, <<7>>}
-  """
-  @spec buffer!(list(), [non_neg_integer()], atom()) :: buffer_ref()
-  def buffer!(values, shape, dtype \\ :f32) do
-    case buffer(values, shape, dtype) do
-      {:ok, ref} -> ref
-      {:error, error} -> raise error
-    end
   end
 
   @doc """
@@ -138,7 +123,7 @@ defmodule ExCubecl do
       true
   """
   @spec id(buffer_ref()) :: {:ok, non_neg_integer()} | error()
-  def id(buffer), do: tuple(fn -> {:ok, Buffer.from_ref(Buffer.ref(buffer)).id} end)
+  def id(buffer), do: tuple(fn -> {:ok, Buffers.info(buffer).id} end)
 
   @doc """
   The names of all kernels.
@@ -303,7 +288,7 @@ defmodule ExCubecl do
   end
 
   defp tuple_of(other),
-    do: raise(ArgumentError, "a shape is a list of dimensions, found #{Stage.short(other)}")
+    do: raise(ArgumentError, "a shape is a list of dimensions, found #{Argument.short(other)}")
 
   # What raises in the layer above is an error here.
   defp tuple(function) do

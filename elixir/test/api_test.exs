@@ -2,6 +2,8 @@ defmodule ApiTest do
   # The functions and types that the documents name, and whether the public modules say what they do.
   use ExUnit.Case
 
+  alias Dala.Test.Docs
+
   @functions [
     {Dala.Gpu.Compute,
      add: 3,
@@ -105,7 +107,7 @@ defmodule ApiTest do
 
   describe "public modules" do
     test "are those that were meant to be" do
-      assert Enum.sort(public_modules()) == [
+      assert Docs.modules() == [
                Dala.Gpu,
                Dala.Gpu.Compute,
                Dala.Gpu.Compute.Buffer,
@@ -126,18 +128,21 @@ defmodule ApiTest do
     end
 
     test "document every function" do
-      without = for {function, doc} <- public_functions(), not is_binary(doc), do: show(function)
+      without = for %{id: function, doc: doc} <- Docs.functions(), not is_binary(doc), do: show(function)
       assert without == []
     end
 
     test "specify every function" do
-      without = for {function, _} <- public_functions(), not spec?(function), do: function
+      without = for %{id: function} <- Docs.functions(), not spec?(function), do: function
       assert without == @without_spec
     end
 
     test "have a doctest for every function" do
+      # Twins are written by a macro, and tested in twins_test.exs.
       without =
-        for {function, doc} <- public_functions(), not (is_binary(doc) and doc =~ "iex>"), do: function
+        for %{id: function, doc: doc, meta: meta} <- Docs.functions(),
+            not is_map_key(meta, :twin_of) and not (is_binary(doc) and doc =~ "iex>"),
+            do: function
 
       assert Enum.map(Enum.sort(without), &show/1) == Enum.map(Enum.sort(Map.keys(@without_doctest)), &show/1)
     end
@@ -156,27 +161,11 @@ defmodule ApiTest do
       run = Regex.scan(~r/^\s*doctest\s+([\w.]+)/m, Enum.join(sources))
       run = for [_, name] <- run, do: name
 
-      for module <- public_modules(), Enum.any?(docs(module), &(&1 =~ "iex>")) do
+      for module <- Docs.modules(), Enum.any?(docs(module), &(&1 =~ "iex>")) do
         # A test may have an alias for the module.
         names = [inspect(module), List.last(Module.split(module))]
         assert Enum.any?(names, &(&1 in run)), "the doctests of #{inspect(module)} are not run"
       end
-    end
-  end
-
-  # Of this application, without those that are hidden or only for tests.
-  defp public_modules do
-    for module <- Application.spec(:dala_compute, :modules),
-        {:docs_v1, _, _, _, %{}, _, _} <- [Code.fetch_docs(module)],
-        do: module
-  end
-
-  # Functions and macros that are not hidden, each with its text or nil.
-  defp public_functions do
-    for module <- Enum.sort(public_modules()),
-        {:docs_v1, _, _, _, _, _, entries} = Code.fetch_docs(module),
-        {{kind, name, arity}, _, _, doc, _} when kind in [:function, :macro] and doc != :hidden <- entries do
-      {{module, name, arity}, if(is_map(doc), do: doc["en"])}
     end
   end
 

@@ -126,8 +126,6 @@ defmodule Dala.Gpu.Compute.HostileTest do
     {ExCubecl, :device_count, [], {:tuple, :size}},
     {ExCubecl, :buffer, [:values, :dims], {:tuple, :reference}},
     {ExCubecl, :buffer, [:values, :dims, :dtype], {:tuple, :reference}},
-    {ExCubecl, :buffer!, [:values, :dims], :reference},
-    {ExCubecl, :buffer!, [:values, :dims, :dtype], :reference},
     {ExCubecl, :read, [:buffer], {:tuple, :binary}},
     {ExCubecl, :shape, [:buffer], {:tuple, :dims}},
     {ExCubecl, :dtype, [:buffer], {:tuple, :dtype}},
@@ -150,6 +148,17 @@ defmodule Dala.Gpu.Compute.HostileTest do
     # Looking at something must not fail either.
     {Elixir.Kernel, :inspect, [:anything], :inspected}
   ]
+
+  # Those with a `!` raise what the others return, those with `try_` return what the others raise.
+  @twins for {module, name, kinds, returns} <- @functions,
+             {twin, returns} <- [
+               {:"#{name}!", with({:tuple, kind} <- returns, do: kind) |> then(&{:no_failure, &1})},
+               {:"try_#{name}", if(returns == :ok, do: :done, else: {:tuple, returns})}
+             ],
+             Code.ensure_loaded?(module) and function_exported?(module, twin, length(kinds)),
+             do: {name, {module, twin, kinds, returns}}
+  @original Map.new(@twins, fn {name, {_, twin, _, _}} -> {twin, name} end)
+  @functions @functions ++ Keyword.values(@twins)
 
   # These ask the system and take long: once in a hundred times that it is their turn.
   @slow [device_count: 0, trim: 0, memory_pressure: 0]
@@ -309,7 +318,7 @@ defmodule Dala.Gpu.Compute.HostileTest do
         kind, reason -> {kind, reason, __STACKTRACE__}
       end
 
-    afterwards(name)
+    afterwards(original(name))
     flush()
     if what, do: [{{module, name, arguments}, what}], else: []
   end
@@ -330,11 +339,13 @@ defmodule Dala.Gpu.Compute.HostileTest do
 
   defp pick_function do
     {_, name, kinds, _} = function = pick(@functions)
-    if {name, length(kinds)} in @slow and not chance(1), do: pick_function(), else: function
+    if {original(name), length(kinds)} in @slow and not chance(1), do: pick_function(), else: function
   end
 
-  # Only `buffer!` of the lower layer may raise.
-  defp allowed?(ExCubecl, name, _) when name != :buffer!, do: false
+  defp original(name), do: Map.get(@original, name, name)
+
+  # Only twins of the lower layer may raise.
+  defp allowed?(ExCubecl, name, _) when not is_map_key(@original, name), do: false
   defp allowed?(_, _, %ArgumentError{message: message}), do: is_binary(message)
   defp allowed?(_, _, %Error{} = error), do: error?(error)
   defp allowed?(_, _, _), do: false
@@ -401,6 +412,9 @@ defmodule Dala.Gpu.Compute.HostileTest do
 
   defp returns?(:inspected, result, _),
     do: is_binary(result) and not String.contains?(result, "Inspect.Error")
+
+  defp returns?({:no_failure, kind}, result, arguments),
+    do: not failure?(result) and returns?(kind, result, arguments)
 
   defp returns?({:tuple, kind}, {:ok, result}, arguments), do: returns?(kind, result, arguments)
   defp returns?({:tuple, _}, result, _), do: failure?(result)

@@ -21,7 +21,11 @@ defmodule Dala.Gpu do
   phones).
   """
 
-  alias Dala.Gpu.Compute.{Error, Stage}
+  use Dala.Gpu.Compute.Twins
+
+  import Dala.Gpu.Compute.Argument, only: [must!: 4, options!: 2, text?: 1]
+
+  alias Dala.Gpu.Compute.Error
   alias Dala.Gpu.Surface
 
   @doc """
@@ -40,15 +44,8 @@ defmodule Dala.Gpu do
   def create_surface(width, height, options \\ []) do
     sides!(width, height)
 
-    if not Keyword.keyword?(options),
-      do: raise(ArgumentError, "options must be a keyword list, found #{Stage.short(options)}")
-
-    options = Keyword.validate!(options, title: nil)
-    title = options[:title]
-
-    if not (title == nil or (is_binary(title) and String.valid?(title) and not String.contains?(title, "\0"))),
-      do: raise(ArgumentError, ":title must be a string, found #{Stage.short(title)}")
-
+    title = options!(options, title: nil)[:title]
+    must!(title == nil or text?(title), :title, "a string", title)
     Surface.create(width, height, title)
   end
 
@@ -65,13 +62,9 @@ defmodule Dala.Gpu do
   """
   @spec set_pixels(pid(), binary() | [byte()]) :: :ok | {:error, Error.t()}
   def set_pixels(surface, pixels) do
-    case bytes(pixels) do
-      {:ok, pixels} ->
-        Surface.call(surface, {:set_pixels, pixels})
-
-      :error ->
-        raise ArgumentError, "pixels must be a binary or a list of bytes, found #{Stage.short(pixels)}"
-    end
+    bytes = bytes(pixels)
+    must!(bytes != nil, "pixels", "a binary or a list of bytes", pixels)
+    Surface.call(surface, {:set_pixels, bytes})
   end
 
   @doc """
@@ -144,18 +137,17 @@ defmodule Dala.Gpu do
   def close_surface(surface), do: Surface.close(surface)
 
   defp sides!(width, height) do
-    for {name, side} <- [width: width, height: height], not is_integer(side) do
-      raise ArgumentError, "the #{name} must be a number of pixels, found #{Stage.short(side)}"
-    end
+    for {name, side} <- [width: width, height: height],
+        do: must!(is_integer(side), "the #{name}", "a number of pixels", side)
   end
 
-  defp bytes(pixels) when is_binary(pixels), do: {:ok, pixels}
+  defp bytes(pixels) when is_binary(pixels), do: pixels
 
   defp bytes(pixels) when is_list(pixels) do
-    {:ok, :erlang.list_to_binary(pixels)}
+    :erlang.list_to_binary(pixels)
   rescue
-    ArgumentError -> :error
+    ArgumentError -> nil
   end
 
-  defp bytes(_other), do: :error
+  defp bytes(_other), do: nil
 end

@@ -8,8 +8,12 @@ defmodule Dala.Media do
   `Dala.Gpu.Compute.Picture.to_png/1` is the way back.
   """
 
+  use Dala.Gpu.Compute.Twins
+
+  import Dala.Gpu.Compute.Argument, only: [must!: 4, options!: 2, unsigned?: 1]
+
   alias Dala.Gpu.Compute
-  alias Dala.Gpu.Compute.{Buffer, Error, Native, Stage}
+  alias Dala.Gpu.Compute.{Buffer, Error, Native}
 
   @most_pixels 50_000_000
 
@@ -33,17 +37,9 @@ defmodule Dala.Media do
   """
   @spec decode(binary(), keyword()) :: {:ok, Buffer.t()} | {:error, Error.t()}
   def decode(file, options \\ []) do
-    if not is_binary(file),
-      do: raise(ArgumentError, "a picture's file must be a binary, found #{Stage.short(file)}")
-
-    if not Keyword.keyword?(options),
-      do: raise(ArgumentError, "options must be a keyword list, found #{Stage.short(options)}")
-
-    options = Keyword.validate!(options, max_pixels: @most_pixels)
-    most = options[:max_pixels]
-
-    if not (is_integer(most) and most in 0..0xFFFFFFFFFFFFFFFF),
-      do: raise(ArgumentError, ":max_pixels must be a number of pixels, found #{Stage.short(most)}")
+    must!(is_binary(file), "a picture's file", "a binary", file)
+    most = options!(options, max_pixels: @most_pixels)[:max_pixels]
+    must!(unsigned?(most), :max_pixels, "a number of pixels", most)
 
     with {:ok, {shape, pixels}} <- Native.decode_picture(file, most),
          do: {:ok, Compute.buffer_from_binary(pixels, List.to_tuple(shape), :u8)}
@@ -66,9 +62,7 @@ defmodule Dala.Media do
   """
   @spec frame_stream(Enumerable.t(), keyword()) :: Enumerable.t()
   def frame_stream(frames, options) do
-    if not Keyword.keyword?(options),
-      do: raise(ArgumentError, "options must be a keyword list, found #{inspect(options, limit: 5)}")
-
+    must!(Keyword.keyword?(options), "options", "a keyword list", options)
     options = Keyword.put_new(options, :policy, :block)
 
     if Keyword.has_key?(options, :to),

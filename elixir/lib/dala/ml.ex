@@ -16,8 +16,12 @@ defmodule Dala.ML do
   reads JPEG, PNG, WebP and other files; camera frames that are not RGB are for other packages to decode.
   """
 
+  use Dala.Gpu.Compute.Twins
+
+  import Dala.Gpu.Compute.Argument, only: [must!: 4, options!: 2]
+
   alias Dala.Gpu.Compute
-  alias Dala.Gpu.Compute.{Buffer, Error, Native, Pipeline, Stage}
+  alias Dala.Gpu.Compute.{Buffer, Buffers, Error, Native, Pipeline}
   alias Dala.ML.{Model, Plans}
 
   @type prediction() :: %{label: String.t() | nil, index: non_neg_integer(), probability: float()}
@@ -51,8 +55,8 @@ defmodule Dala.ML do
   @spec predict(Model.t() | atom() | String.t(), Buffer.t() | reference(), keyword()) ::
           {:ok, [prediction()]} | {:error, Error.t()}
   def predict(model, image, options \\ []) do
-    options = options!(options)
-    image = Buffer.from_ref(Buffer.ref(image))
+    options = predict_options!(options)
+    image = Buffers.info(image)
 
     with {:ok, model} <- Model.fetch(model),
          {:ok, size, classes} <- classifier(model),
@@ -88,35 +92,26 @@ defmodule Dala.ML do
 
   ## Arguments
 
-  defp options!(options) do
-    if not Keyword.keyword?(options),
-      do: raise(ArgumentError, "options must be a keyword list, found #{Stage.short(options)}")
+  defp predict_options!(options) do
+    options = options!(options, @options)
+    {top, fit, labels, softmax} = {options[:top], options[:fit], options[:labels], options[:softmax]}
+    must!(is_integer(top) and top >= 0, :top, "a number of classes", top)
+    must!(fit in [:crop, :stretch], :fit, ":crop or :stretch", fit)
+    must!(is_boolean(softmax), :softmax, "a boolean", softmax)
 
-    options = Keyword.validate!(options, @options)
-    {top, fit, softmax} = {options[:top], options[:fit], options[:softmax]}
-    if not (is_integer(top) and top >= 0), do: invalid!(:top, "a number of classes", top)
-    if fit not in [:crop, :stretch], do: invalid!(:fit, ":crop or :stretch", fit)
-    if not is_boolean(softmax), do: invalid!(:softmax, "a boolean", softmax)
-    for name <- [:mean, :std], do: three!(name, options[name])
-    labels!(options[:labels])
+    for name <- [:mean, :std],
+        do: must!(three?(options[name]), name, "a list of three numbers", options[name])
+
+    must!(labels?(labels), :labels, ":imagenet, a list of strings or a path", labels)
     options
   end
 
-  defp three!(_name, nil), do: :ok
-  defp three!(_name, [a, b, c]) when is_number(a) and is_number(b) and is_number(c), do: :ok
-  defp three!(name, other), do: invalid!(name, "a list of three numbers", other)
+  defp three?([a, b, c]), do: is_number(a) and is_number(b) and is_number(c)
+  defp three?(other), do: other == nil
 
-  defp labels!(labels) do
-    list? = is_list(labels) and not List.improper?(labels) and Enum.all?(labels, &is_binary/1)
-    path? = is_binary(labels) and String.valid?(labels)
-
-    if not (labels in [nil, :imagenet] or list? or path?),
-      do: invalid!(:labels, ":imagenet, a list of strings or a path", labels)
-  end
-
-  defp invalid!(name, expected, found) do
-    raise ArgumentError, "#{inspect(name)} must be #{expected}, found #{Stage.short(found)}"
-  end
+  defp labels?(list) when is_list(list), do: not List.improper?(list) and Enum.all?(list, &is_binary/1)
+  defp labels?(path) when is_binary(path), do: String.valid?(path)
+  defp labels?(other), do: other in [nil, :imagenet]
 
   # The size of the pictures it takes, and the number of classes it knows.
   defp classifier(%Model{inputs: [input], outputs: [output]} = model) do

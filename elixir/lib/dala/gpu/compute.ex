@@ -26,7 +26,16 @@ defmodule Dala.Gpu.Compute do
 
   ## Errors
 
-  Functions that return `:ok` or a tuple give `{:error, %Dala.Gpu.Compute.Error{}}`; functions that return a value raise it.
+  Functions that return `:ok` or a tuple give `{:error, %Dala.Gpu.Compute.Error{}}`; functions that return a value raise it. Each has
+  a twin that does the other: `write!/2` raises what `write/2` returns, and `try_read/1` returns what `read/1` raises.
+
+      iex> alias Dala.Gpu.Compute
+      iex> buffer = Compute.buffer([1.0, -2.0], {2})
+      iex> Compute.relu!(buffer, buffer)
+      :ok
+      iex> Compute.try_read_list(buffer)
+      {:ok, [1.0, 0.0]}
+
   An argument of the wrong kind (no buffer, no list, an unknown option) raises `ArgumentError`; what is wrong in a stage is an
   error of code `:invalid_stage`, also for `run_kernel/4`, which is one stage.
 
@@ -36,23 +45,17 @@ defmodule Dala.Gpu.Compute do
   `device_info/0` under `:dtypes`, and a kernel that cannot run is refused before anything is launched.
   """
 
-  alias Dala.Gpu.Compute.{
-    Buffer,
-    Codec,
-    Error,
-    Native,
-    NxBridge,
-    Pipeline,
-    Runtime,
-    Stage,
-    Telemetry,
-    Transient
-  }
+  # What is said of each function is here, what it does is in the module that it is delegated to.
 
-  alias Dala.Gpu.Surface
+  use Dala.Gpu.Compute.Twins,
+    raising:
+      ~w(buffer buffer_from_binary buffer_zeros read read_list from_nx to_nx kernels submit cancel explain to_svg)a ++
+        ~w(device_info memory stats resume set_power report_thermal)a,
+    except: [:run_kernel_async]
+
+  alias Dala.Gpu.Compute.{Buffer, Error, Native, NxBridge, Pipeline, Transient}
+  alias Dala.Gpu.Compute.{Buffers, Commands, Device, Kernels, Warm}
   alias Dala.ML.Model
-
-  @max_id 0xFFFFFFFFFFFFFFFF
 
   ## Buffers
 
@@ -67,15 +70,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :buffer
   @spec buffer(list(), tuple(), Buffer.dtype()) :: Buffer.t()
-  def buffer(values, shape, dtype \\ :f32) do
-    dtype = dtype!(dtype)
-    if not is_list(values), do: raise(ArgumentError, "values must be a list, found #{Stage.short(values)}")
-
-    case Codec.encode(values, dtype) do
-      {:ok, binary} -> buffer_from_binary(binary, shape, dtype)
-      {:error, message} -> raise Error, code: :invalid_value, message: message
-    end
-  end
+  defdelegate buffer(values, shape, dtype \\ :f32), to: Buffers, as: :new
 
   @doc """
   A buffer with the bytes of a binary, little-endian. A large binary is not copied by the call: the device reads it where it
@@ -87,15 +82,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :buffer
   @spec buffer_from_binary(binary(), tuple(), Buffer.dtype()) :: Buffer.t()
-  def buffer_from_binary(binary, shape, dtype) do
-    {dims, dtype} = {dims!(shape), dtype!(dtype)}
-    if not is_binary(binary), do: raise(ArgumentError, "data must be a binary, found #{Stage.short(binary)}")
-
-    Telemetry.span(:transfer, %{direction: :upload, bytes: byte_size(binary)}, fn ->
-      unwrap!(Runtime.buffer(dims, dtype, binary))
-    end)
-    |> Buffer.from_ref()
-  end
+  defdelegate buffer_from_binary(binary, shape, dtype), to: Buffers, as: :from_binary
 
   @doc """
   A buffer of zeros.
@@ -105,32 +92,29 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :buffer
   @spec buffer_zeros(tuple(), Buffer.dtype()) :: Buffer.t()
-  def buffer_zeros(shape, dtype \\ :f32) do
-    {dims, dtype} = {dims!(shape), dtype!(dtype)}
-    bytes = Enum.product(dims) * Codec.element_size(dtype)
-    Buffer.from_ref(unwrap!(Runtime.zeros(dims, dtype, bytes)))
-  end
+  defdelegate buffer_zeros(shape, dtype \\ :f32), to: Buffers, as: :zeros
 
   @doc """
-  The bytes of a buffer, little-endian, after every command before it that writes it.
+  The bytes of a buffer, little-endian, after every command before it that writes it. Nothing is copied more than it must be: data of
+  4 KiB and more arrives in memory that the binary then owns. A part of such a binary keeps all of it alive; `:binary.copy/1` is the
+  way out.
 
       iex> Dala.Gpu.Compute.read(Dala.Gpu.Compute.buffer([1.0], {1}, :f32))
       <<0, 0, 128, 63>>
   """
   @doc type: :buffer
   @spec read(Buffer.t()) :: binary()
-  def read(buffer), do: unwrap!(read_result(buffer))
+  defdelegate read(buffer), to: Buffers
 
   @doc """
-  The same as `read/1`. Neither copies more than it must: data of 4 KiB and more arrives in memory that the binary then owns.
-  A part of such a binary keeps all of it alive; `:binary.copy/1` is the way out.
+  The same as `read/1`.
 
       iex> Dala.Gpu.Compute.read_binary(Dala.Gpu.Compute.buffer([7], {1}, :s32))
       <<7, 0, 0, 0>>
   """
-  @doc type: :buffer
+  @doc type: :buffer, deprecated: "Use read/1"
   @spec read_binary(Buffer.t()) :: binary()
-  def read_binary(buffer), do: read(buffer)
+  defdelegate read_binary(buffer), to: Buffers, as: :read
 
   @doc """
   The elements of a buffer as numbers, in one flat list.
@@ -140,7 +124,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :buffer
   @spec read_list(Buffer.t()) :: list()
-  def read_list(buffer), do: Codec.decode(read(buffer), dtype(buffer))
+  defdelegate read_list(buffer), to: Buffers
 
   @doc """
   Replaces the elements of a buffer by the bytes of a binary, after every command before it that uses the buffer.
@@ -153,14 +137,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :buffer
   @spec write(Buffer.t(), binary()) :: :ok | {:error, Error.t()}
-  def write(buffer, binary) do
-    ref = Buffer.ref(buffer)
-    if not is_binary(binary), do: raise(ArgumentError, "data must be a binary, found #{Stage.short(binary)}")
-
-    Telemetry.span(:transfer, %{direction: :upload, bytes: byte_size(binary)}, fn ->
-      Runtime.run([{:write_buffer, ref, binary}])
-    end)
-  end
+  defdelegate write(buffer, binary), to: Buffers
 
   @doc """
   Gives the memory of a buffer back: at once, or when the commands that use it have ended. Any other use of it is an error from
@@ -177,7 +154,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :buffer
   @spec free(Buffer.t()) :: :ok
-  def free(buffer), do: argument!(Runtime.free(Buffer.ref(buffer)))
+  defdelegate free(buffer), to: Buffers
 
   @doc """
   Frees several buffers.
@@ -187,13 +164,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :buffer
   @spec free_many([Buffer.t()]) :: :ok
-  def free_many(buffers) do
-    if not is_list(buffers) or List.improper?(buffers),
-      do: raise(ArgumentError, "buffers must be a list, found #{Stage.short(buffers)}")
-
-    # All are looked at before the first is freed.
-    buffers |> Enum.map(&Buffer.ref/1) |> Enum.each(&argument!(Runtime.free(&1)))
-  end
+  defdelegate free_many(buffers), to: Buffers
 
   @doc """
   The shape of a buffer.
@@ -203,7 +174,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :buffer
   @spec shape(Buffer.t()) :: tuple()
-  def shape(buffer), do: Buffer.from_ref(Buffer.ref(buffer)).shape
+  defdelegate shape(buffer), to: Buffers
 
   @doc """
   The element type of a buffer.
@@ -213,7 +184,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :buffer
   @spec dtype(Buffer.t()) :: Buffer.dtype()
-  def dtype(buffer), do: Buffer.from_ref(Buffer.ref(buffer)).dtype
+  defdelegate dtype(buffer), to: Buffers
 
   @doc """
   The size of a buffer in bytes.
@@ -223,7 +194,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :buffer
   @spec size(Buffer.t()) :: non_neg_integer()
-  def size(buffer), do: Buffer.from_ref(Buffer.ref(buffer)).size
+  defdelegate size(buffer), to: Buffers
 
   ## Kernels
 
@@ -242,11 +213,7 @@ defmodule Dala.Gpu.Compute do
   @doc type: :kernel
   @spec run_kernel(atom() | String.t(), [Buffer.t()], Buffer.t(), map() | keyword()) ::
           :ok | {:error, Error.t()}
-  def run_kernel(kernel, inputs, output, params \\ %{}) do
-    Telemetry.span(:kernel, %{kernel: kernel}, fn ->
-      with {:ok, stages} <- stage(kernel, inputs, output, params), do: Runtime.run(stages)
-    end)
-  end
+  defdelegate run_kernel(kernel, inputs, output, params \\ %{}), to: Kernels, as: :run
 
   @doc """
   Submits a kernel and waits for its end. Since no call blocks a scheduler, this is `run_kernel/4`.
@@ -257,10 +224,10 @@ defmodule Dala.Gpu.Compute do
       iex> Dala.Gpu.Compute.read_list(a)
       [1.0, 0.0]
   """
-  @doc type: :kernel
+  @doc type: :kernel, deprecated: "Use run_kernel/4, or submit/2 if nobody waits"
   @spec run_kernel_async(atom() | String.t(), [Buffer.t()], Buffer.t(), map() | keyword()) ::
           :ok | {:error, Error.t()}
-  def run_kernel_async(kernel, inputs, output, params \\ %{}), do: run_kernel(kernel, inputs, output, params)
+  defdelegate run_kernel_async(kernel, inputs, output, params \\ %{}), to: Kernels, as: :run
 
   @doc """
   Runs a kernel, and makes its output the next picture of a surface, on the device: nothing is read back.
@@ -282,13 +249,7 @@ defmodule Dala.Gpu.Compute do
   @doc type: :kernel
   @spec run_to_surface(atom() | String.t(), [Buffer.t()], Buffer.t(), pid(), map() | keyword()) ::
           :ok | {:error, Error.t()}
-  def run_to_surface(kernel, inputs, output, surface, params \\ %{}) do
-    ref = Buffer.ref(output)
-
-    with :ok <- Surface.open(surface),
-         :ok <- run_kernel(kernel, inputs, output, params),
-         do: Surface.call(surface, {:set_buffer, ref})
-  end
+  defdelegate run_to_surface(kernel, inputs, output, surface, params \\ %{}), to: Kernels
 
   @doc """
   `output = a + b`, element by element.
@@ -301,7 +262,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :kernel
   @spec add(Buffer.t(), Buffer.t(), Buffer.t()) :: :ok | {:error, Error.t()}
-  def add(a, b, output), do: run_kernel(:elementwise_add, [a, b], output)
+  defdelegate add(a, b, output), to: Kernels
 
   @doc """
   `output = a * b`, element by element.
@@ -314,7 +275,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :kernel
   @spec multiply(Buffer.t(), Buffer.t(), Buffer.t()) :: :ok | {:error, Error.t()}
-  def multiply(a, b, output), do: run_kernel(:elementwise_mul, [a, b], output)
+  defdelegate multiply(a, b, output), to: Kernels
 
   @doc """
   `output = input * scalar`.
@@ -327,7 +288,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :kernel
   @spec scale(Buffer.t(), number(), Buffer.t()) :: :ok | {:error, Error.t()}
-  def scale(input, scalar, output), do: run_kernel(:scalar_mul, [input], output, %{scalar: scalar})
+  defdelegate scale(input, scalar, output), to: Kernels
 
   @doc """
   `output = max(0, input)`.
@@ -340,7 +301,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :kernel
   @spec relu(Buffer.t(), Buffer.t()) :: :ok | {:error, Error.t()}
-  def relu(input, output), do: run_kernel(:relu, [input], output)
+  defdelegate relu(input, output), to: Kernels
 
   @doc """
   The product of two matrices, or of two batches of them.
@@ -354,7 +315,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :kernel
   @spec matmul(Buffer.t(), Buffer.t(), Buffer.t()) :: :ok | {:error, Error.t()}
-  def matmul(a, b, output), do: run_kernel(:matmul, [a, b], output)
+  defdelegate matmul(a, b, output), to: Kernels
 
   @doc """
   Every kernel that can be called: its name, aliases, inputs, params and what it does.
@@ -365,7 +326,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :kernel
   @spec kernels() :: [map()]
-  def kernels, do: Native.kernels(device!())
+  defdelegate kernels, to: Kernels, as: :list
 
   @doc """
   Reads a network from an ONNX file and adds it as a kernel: `:mobilenet_v2` is then a name like `:blur`, for `run_kernel/4`,
@@ -394,18 +355,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :kernel
   @spec load_model(atom() | String.t(), String.t()) :: {:ok, Model.t()} | {:error, Error.t()}
-  def load_model(name, path) do
-    case Stage.name(name, "a model") do
-      {:ok, text} ->
-        path = path!(path)
-
-        with {:ok, fields} <- Runtime.ask(&Native.load_model(&1, text, path, &2)),
-             do: {:ok, struct!(Model, Map.put(fields, :name, name))}
-
-      {:error, message} ->
-        raise ArgumentError, message
-    end
-  end
+  defdelegate load_model(name, path), to: Model, as: :load
 
   ## Commands
 
@@ -440,23 +390,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :command
   @spec submit(map() | [map()], keyword()) :: non_neg_integer()
-  def submit(stages, options \\ []) do
-    {tag, options} = pop!(options, :notify, nil)
-    {detached, options} = pop!(options, :detached, false)
-
-    if not is_boolean(detached),
-      do: raise(ArgumentError, ":detached must be a boolean, found #{Stage.short(detached)}")
-
-    if not (is_nil(tag) or is_reference(tag)),
-      do: raise(ArgumentError, ":notify must be a reference, found #{Stage.short(tag)}")
-
-    native_options = submit_options!(options)
-
-    unwrap!(
-      with {:ok, stages} <- Stage.native(stages),
-           do: Runtime.submit(stages, native_options, not detached, tag)
-    )
-  end
+  defdelegate submit(stages, options \\ []), to: Commands
 
   @doc """
   How a command stands: `:pending` until it has ended, then `:completed` or `{:error, error}`.
@@ -467,9 +401,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :command
   @spec poll(non_neg_integer()) :: :pending | :completed | {:error, Error.t()}
-  def poll(id) do
-    with {:ok, state} <- by_id(id, &Native.outcome/2), do: state
-  end
+  defdelegate poll(id), to: Commands
 
   @doc """
   How a command stands, in one word: `:pending`, `:running`, `:completed`, `:failed`, `:cancelled`, or `:unknown` if there is
@@ -480,13 +412,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :command
   @spec status(non_neg_integer()) :: :pending | :running | :completed | :failed | :cancelled | :unknown
-  def status(id) do
-    case by_id(id, &Native.state/2) do
-      {:ok, state} -> state
-      {:error, %Error{code: :unknown_command}} -> :unknown
-      {:error, error} -> raise error
-    end
-  end
+  defdelegate status(id), to: Commands
 
   @doc """
   Waits until a command has ended; at most `timeout` milliseconds. Any process may wait for any command.
@@ -498,10 +424,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :command
   @spec wait(non_neg_integer(), timeout()) :: :ok | {:error, Error.t()}
-  def wait(id, timeout \\ :infinity) do
-    timeout!(timeout)
-    with {:ok, id} <- id(id), do: Runtime.wait(id, timeout)
-  end
+  defdelegate wait(id, timeout \\ :infinity), to: Commands
 
   @doc """
   Cancels a command: it does not start, or stops between two stages, and what it should have written cannot be read until it
@@ -515,7 +438,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :command
   @spec cancel(non_neg_integer()) :: boolean()
-  def cancel(id), do: unwrap!(with {:ok, id} <- id(id), do: Runtime.ask(&Native.cancel(&1, id, &2)))
+  defdelegate cancel(id), to: Commands
 
   ## Pipelines
 
@@ -527,7 +450,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :pipeline
   @spec pipeline() :: Pipeline.t()
-  def pipeline, do: Pipeline.new()
+  defdelegate pipeline, to: Pipeline, as: :new
 
   @doc """
   Appends a stage to a pipeline and returns the pipeline.
@@ -537,7 +460,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :pipeline
   @spec pipeline_add(Pipeline.t(), map()) :: Pipeline.t()
-  def pipeline_add(pipeline, stage), do: Pipeline.add(pipeline, stage)
+  defdelegate pipeline_add(pipeline, stage), to: Pipeline, as: :add
 
   @doc """
   A buffer that exists only while a pipeline runs, for what one stage writes and a later one reads: see
@@ -560,11 +483,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :pipeline
   @spec transient(tuple() | nil, Buffer.dtype() | nil) :: Transient.t()
-  def transient(shape \\ nil, dtype \\ nil) do
-    if shape != nil, do: dims!(shape)
-    if dtype != nil, do: dtype!(dtype)
-    %Transient{id: System.unique_integer([:positive]), shape: shape, dtype: dtype}
-  end
+  defdelegate transient(shape \\ nil, dtype \\ nil), to: Transient, as: :new
 
   @doc """
   Executes the stages of a pipeline, as one command, and waits for the end. The first run compiles them; later ones replay
@@ -575,7 +494,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :pipeline
   @spec pipeline_run(Pipeline.t()) :: :ok | {:error, Error.t()}
-  def pipeline_run(pipeline), do: Pipeline.run(pipeline)
+  defdelegate pipeline_run(pipeline), to: Pipeline, as: :run
 
   @doc """
   Frees a pipeline: it lets go of its stages and their buffers, and cannot run again. Freeing twice is harmless.
@@ -589,7 +508,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :pipeline
   @spec free_pipeline(Pipeline.t()) :: :ok
-  def free_pipeline(pipeline), do: Pipeline.free(pipeline)
+  defdelegate free_pipeline(pipeline), to: Pipeline, as: :free
 
   @doc """
   What a pipeline is compiled to, as text: its launches in order, what was fused, what was not and why, bytes and memory.
@@ -606,7 +525,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :pipeline
   @spec explain(Pipeline.t()) :: String.t()
-  def explain(pipeline), do: unwrap!(Pipeline.explain(pipeline))
+  defdelegate explain(pipeline), to: Pipeline
 
   @doc """
   What a pipeline is compiled to, as a picture: the text of an SVG file. Raises if the pipeline is wrong.
@@ -617,7 +536,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :pipeline
   @spec to_svg(Pipeline.t()) :: String.t()
-  def to_svg(pipeline), do: unwrap!(Pipeline.to_svg(pipeline))
+  defdelegate to_svg(pipeline), to: Pipeline
 
   @typedoc "A pipeline, or a model as `load_model/2` gave it or by its name."
   @type warmable() :: Pipeline.t() | Model.t() | atom() | String.t()
@@ -641,49 +560,7 @@ defmodule Dala.Gpu.Compute do
   @doc type: :pipeline
   @spec warm(warmable() | [warmable()], batch: pos_integer()) ::
           {:ok, non_neg_integer()} | {:error, Error.t()}
-  def warm(what, options \\ []) do
-    if not Keyword.keyword?(options),
-      do: raise(ArgumentError, "options must be a keyword list, found #{Stage.short(options)}")
-
-    case Keyword.validate!(options, batch: 1)[:batch] do
-      batch when is_integer(batch) and batch > 0 -> warm_all(what, batch)
-      other -> raise ArgumentError, ":batch must be a positive integer, found #{Stage.short(other)}"
-    end
-  rescue
-    error in Error -> {:error, error}
-  end
-
-  defp warm_all([], _batch), do: {:ok, 0}
-
-  defp warm_all([one | others], batch) do
-    with {:ok, built} <- warm_one(one, batch),
-         {:ok, more} <- warm_all(others, batch),
-         do: {:ok, built + more}
-  end
-
-  defp warm_all(one, batch), do: warm_one(one, batch)
-
-  defp warm_one(%Pipeline{} = pipeline, _batch), do: Pipeline.warm(pipeline)
-
-  defp warm_one(model, batch) when is_atom(model) or is_binary(model) or is_struct(model, Model) do
-    with {:ok, model} <- Model.fetch(model) do
-      sized = fn shape -> for dim <- Tuple.to_list(shape), do: if(dim == :batch, do: batch, else: dim) end
-      buffer = fn port -> buffer_zeros(List.to_tuple(sized.(port.shape)), port.dtype) end
-      {inputs, [output]} = {Enum.map(model.inputs, buffer), Enum.map(model.outputs, buffer)}
-      stage = %{op: :run_kernel, kernel: model.name, inputs: inputs, output: output}
-      pipeline = pipeline_add(pipeline(), stage)
-
-      try do
-        Pipeline.warm(pipeline)
-      after
-        free_pipeline(pipeline)
-        free_many([output | inputs])
-      end
-    end
-  end
-
-  defp warm_one(other, _batch),
-    do: raise(ArgumentError, "this is neither a pipeline nor a model: #{Stage.short(other)}")
+  defdelegate warm(what, options \\ []), to: Warm, as: :build
 
   ## Nx
 
@@ -692,35 +569,14 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :nx
   @spec from_nx(struct()) :: Buffer.t()
-  def from_nx(tensor) do
-    {binary, shape, dtype} = NxBridge.to_binary(tensor)
-    buffer_from_binary(binary, shape, dtype)
-  end
+  defdelegate from_nx(tensor), to: NxBridge
 
   @doc """
   An Nx tensor with the data of a buffer, if Nx is there; in another shape if it has as many elements.
   """
   @doc type: :nx
   @spec to_nx(Buffer.t(), tuple() | nil, Buffer.dtype() | nil) :: struct()
-  def to_nx(buffer, shape \\ nil, dtype \\ nil) do
-    %{shape: own_shape, dtype: own_dtype, ref: ref} = Buffer.from_ref(Buffer.ref(buffer))
-    {shape, dtype} = {shape || own_shape, dtype || own_dtype}
-    count = fn dims -> Enum.product(dims!(dims)) end
-
-    cond do
-      dtype!(dtype) != own_dtype ->
-        raise Error, code: :dtype_mismatch, message: "the buffer holds #{own_dtype}, not #{dtype}"
-
-      count.(shape) != count.(own_shape) ->
-        raise Error,
-          code: :shape_mismatch,
-          message:
-            "#{inspect(own_shape)} has #{count.(own_shape)} elements, #{inspect(shape)} has #{count.(shape)}"
-
-      true ->
-        NxBridge.from_binary(read(ref), shape, dtype)
-    end
-  end
+  defdelegate to_nx(buffer, shape \\ nil, dtype \\ nil), to: NxBridge
 
   ## Devices
 
@@ -734,7 +590,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :device
   @spec device_info() :: map()
-  def device_info, do: Map.put(Native.info(device!()), :version, version())
+  defdelegate device_info, to: Device, as: :info
 
   @doc """
   Whether kernels run on a real GPU. False if there is no device at all.
@@ -744,12 +600,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :device
   @spec gpu?() :: boolean()
-  def gpu? do
-    case Runtime.device() do
-      {:ok, device} -> Native.info(device).gpu
-      {:error, _} -> false
-    end
-  end
+  defdelegate gpu?, to: Device
 
   @doc """
   The version of the native library.
@@ -759,7 +610,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :device
   @spec version() :: String.t()
-  def version, do: Native.version()
+  defdelegate version, to: Native
 
   @doc """
   The device's memory in bytes: `:budget`, `:live`, `:peak`, `:cached`; and `:buffers`, how many somebody refers to.
@@ -770,11 +621,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :device
   @spec memory() :: map()
-  def memory do
-    memory = unwrap!(Runtime.ask(&Native.memory/2))
-    Telemetry.execute(:memory, Map.take(memory, [:live, :peak, :cached, :buffers]), %{budget: memory.budget})
-    memory
-  end
+  defdelegate memory, to: Device
 
   @doc """
   Where compiled kernels are kept for the next start of the program: the `:folder`, how many `:kernels` and `:bytes` there are,
@@ -795,7 +642,7 @@ defmodule Dala.Gpu.Compute do
           bytes: non_neg_integer(),
           limit: pos_integer()
         }
-  def kernel_cache, do: Native.kernel_cache()
+  defdelegate kernel_cache, to: Native
 
   @doc """
   Gives memory that no buffer uses back to the system.
@@ -805,10 +652,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :device
   @spec trim() :: :ok | {:error, Error.t()}
-  def trim do
-    Dala.ML.Plans.forget()
-    Runtime.ask(&Native.trim/2)
-  end
+  defdelegate trim, to: Device
 
   @doc """
   What the device did so far: commands by how they ended, kernels launched and built, bytes moved, lanes, power and heat. Times
@@ -819,7 +663,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :device
   @spec stats() :: map()
-  def stats, do: Native.stats(device!())
+  defdelegate stats, to: Device
 
   @doc """
   Calls a function, and takes down what the device did meanwhile, for whomever: `{result, json}`. The text is that of a file
@@ -837,20 +681,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :device
   @spec trace((() -> result)) :: {result, String.t()} when result: term()
-  def trace(function) when is_function(function, 0) do
-    tracing =
-      Native.trace_start(device!()) || raise(Error, code: :tracing, message: "a trace is being taken already")
-
-    try do
-      {function.(), Native.trace_stop(tracing)}
-    after
-      # If the function raised.
-      Native.trace_stop(tracing)
-    end
-  end
-
-  def trace(other),
-    do: raise(ArgumentError, "a function without arguments is traced, found #{Stage.short(other)}")
+  defdelegate trace(function), to: Device
 
   @doc """
   Stops using the device, as an app must that goes into the background. Pending commands wait for `resume/0`, or fail if
@@ -865,12 +696,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :device
   @spec suspend(:wait | :fail) :: :ok | {:error, Error.t()}
-  def suspend(pending \\ :wait)
-
-  def suspend(pending) when pending in [:wait, :fail],
-    do: Runtime.ask(&Native.suspend(&1, pending == :fail, &2))
-
-  def suspend(other), do: raise(ArgumentError, "pending commands :wait or :fail, found #{Stage.short(other)}")
+  defdelegate suspend(pending \\ :wait), to: Device
 
   @doc """
   Uses the device again.
@@ -880,7 +706,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :device
   @spec resume() :: :ok
-  def resume, do: Native.resume(device!())
+  defdelegate resume, to: Device
 
   @doc """
   How much energy may be spent: `:low`, `:balanced` or `:high`.
@@ -890,7 +716,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :device
   @spec set_power(:low | :balanced | :high) :: :ok
-  def set_power(level), do: argument!(Native.set_power(device!(), atom!(level)))
+  defdelegate set_power(level), to: Device
 
   @doc """
   Says how hot the device is, so that it is given time to cool: `:nominal`, `:fair`, `:serious` or `:critical`.
@@ -900,7 +726,7 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :device
   @spec report_thermal(:nominal | :fair | :serious | :critical) :: :ok
-  def report_thermal(level), do: argument!(Native.report_thermal(device!(), atom!(level)))
+  defdelegate report_thermal(level), to: Device
 
   @doc """
   The system is short of memory: gives back what no buffer uses.
@@ -910,108 +736,5 @@ defmodule Dala.Gpu.Compute do
   """
   @doc type: :device
   @spec memory_pressure() :: :ok | {:error, Error.t()}
-  def memory_pressure do
-    Dala.ML.Plans.forget()
-    Runtime.ask(&Native.memory_pressure/2)
-  end
-
-  ## What the functions above share
-
-  defp read_result(buffer) do
-    ref = Buffer.ref(buffer)
-
-    Telemetry.span(:transfer, %{direction: :download}, fn -> Runtime.read(ref) end)
-    |> argument!()
-  end
-
-  defp stage(kernel, inputs, output, params) do
-    Stage.native(%{op: :run_kernel, kernel: kernel, inputs: inputs, output: output, params: params})
-  end
-
-  defp by_id(id, function) do
-    with {:ok, id} <- id(id), do: Runtime.call(&function.(&1, id))
-  end
-
-  defp id(id) when is_integer(id) and id in 0..@max_id, do: {:ok, id}
-  defp id(id) when is_integer(id), do: {:error, Error.new(:unknown_command, "there is no command #{id}")}
-  defp id(other), do: raise(ArgumentError, "the id of a command is an integer, found #{Stage.short(other)}")
-
-  defp timeout!(:infinity), do: :ok
-  defp timeout!(timeout) when is_integer(timeout) and timeout in 0..0xFFFFFFFF, do: :ok
-
-  defp timeout!(other),
-    do:
-      raise(ArgumentError, "a timeout is a number of milliseconds or :infinity, found #{Stage.short(other)}")
-
-  defp pop!(options, key, default) do
-    if Keyword.keyword?(options),
-      do: Keyword.pop(options, key, default),
-      else: raise(ArgumentError, "options must be a keyword list, found #{Stage.short(options)}")
-  end
-
-  @lanes [:interactive, :default, :background]
-  @when_full [:wait, :refuse, :drop_oldest]
-
-  @doc false
-  # `{lane, deadline in microseconds, when_full}`.
-  def submit_options!(options) do
-    options = Keyword.validate!(options, lane: :default, deadline: nil, when_full: :wait)
-    {lane, deadline, when_full} = {options[:lane], options[:deadline], options[:when_full]}
-    if lane not in @lanes, do: invalid!(:lane, lane, @lanes)
-    if when_full not in @when_full, do: invalid!(:when_full, when_full, @when_full)
-
-    case deadline do
-      nil -> {lane, nil, when_full}
-      ms when is_number(ms) and ms >= 0 and ms < 1.0e12 -> {lane, round(ms * 1000), when_full}
-      other -> raise ArgumentError, ":deadline must be a number of milliseconds, found #{Stage.short(other)}"
-    end
-  end
-
-  defp invalid!(name, value, allowed) do
-    raise ArgumentError, "#{inspect(name)} must be one of #{inspect(allowed)}, found #{Stage.short(value)}"
-  end
-
-  @max_rank 32
-  defp dims!(shape) when is_tuple(shape) and tuple_size(shape) <= @max_rank do
-    dims = Tuple.to_list(shape)
-    if Enum.all?(dims, &(is_integer(&1) and &1 in 0..@max_id)), do: dims, else: bad_shape!(shape)
-  end
-
-  defp dims!(other), do: bad_shape!(other)
-
-  defp bad_shape!(shape) do
-    raise ArgumentError,
-          "a shape is a tuple of at most #{@max_rank} dimensions, each 0 or more, found #{Stage.short(shape)}"
-  end
-
-  defp dtype!(dtype) do
-    if Codec.dtype?(dtype),
-      do: dtype,
-      else:
-        raise(
-          ArgumentError,
-          "an element type is one of #{inspect(Codec.dtypes())}, found #{Stage.short(dtype)}"
-        )
-  end
-
-  defp atom!(atom) when is_atom(atom), do: atom
-  defp atom!(other), do: raise(ArgumentError, "a level is an atom, found #{Stage.short(other)}")
-
-  defp device!, do: unwrap!(Runtime.device())
-
-  defp unwrap!({:ok, value}), do: value
-  defp unwrap!({:error, error}), do: argument!({:error, error}) |> elem(1) |> raise()
-
-  defp path!(path) when is_binary(path) do
-    if String.valid?(path) and not String.contains?(path, <<0>>), do: Path.expand(path), else: bad_path!(path)
-  end
-
-  defp path!(other), do: bad_path!(other)
-  defp bad_path!(path), do: raise(ArgumentError, "a path must be a string, found #{Stage.short(path)}")
-
-  # What is no buffer at all is the caller's mistake, not the device's.
-  defp argument!({:error, %Error{code: code, message: message}}) when code == :invalid_argument,
-    do: raise(ArgumentError, message)
-
-  defp argument!(result), do: result
+  defdelegate memory_pressure, to: Device
 end

@@ -3,7 +3,7 @@ defmodule Dala.Gpu.Surface do
   # The process behind a surface. It holds the native surface, which is gone when the process is, however it ended.
   use GenServer, restart: :temporary
 
-  alias Dala.Gpu.Compute.{Error, Native, Runtime, Stage}
+  alias Dala.Gpu.Compute.{Argument, Error, Native, Runtime, Server}
 
   @registry Dala.Gpu.Surface.Registry
   @supervisor Dala.Gpu.Surface.Supervisor
@@ -22,9 +22,7 @@ defmodule Dala.Gpu.Surface do
   defp start do
     DynamicSupervisor.start_child(@supervisor, {__MODULE__, self()})
   catch
-    :exit, reason ->
-      message = "is the application :dala_compute started? #{inspect(reason)}"
-      {:error, Error.new(:device_unavailable, message)}
+    :exit, reason -> {:error, Server.not_started(reason)}
   end
 
   # Whether it is one. Other processes must not get our messages.
@@ -42,7 +40,7 @@ defmodule Dala.Gpu.Surface do
   end
 
   def open(other),
-    do: raise(ArgumentError, "a surface is a pid that create_surface gave, found #{Stage.short(other)}")
+    do: raise(ArgumentError, "a surface is a pid that create_surface gave, found #{Argument.short(other)}")
 
   def call(pid, request) do
     with :ok <- open(pid), do: GenServer.call(pid, request, :infinity)

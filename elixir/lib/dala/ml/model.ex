@@ -11,7 +11,7 @@ defmodule Dala.ML.Model do
   It is plain data, and may be sent anywhere: the weights are in the kernel.
   """
 
-  alias Dala.Gpu.Compute.{Buffer, Error, Native, Runtime, Stage}
+  alias Dala.Gpu.Compute.{Argument, Buffer, Error, Native, Runtime, Stage}
 
   @enforce_keys [:name, :inputs, :outputs, :parameters, :operators]
   defstruct [:name, :inputs, :outputs, :parameters, :operators]
@@ -27,29 +27,39 @@ defmodule Dala.ML.Model do
         }
 
   @doc false
+  def load(name, path) do
+    text = name!(name)
+    Argument.must!(Argument.text?(path), "a path", "a string", path)
+    path = Path.expand(path)
+    with {:ok, fields} <- Runtime.ask(&Native.load_model(&1, text, path, &2)), do: {:ok, new(name, fields)}
+  end
+
+  @doc false
   # What was loaded under the name counts, whatever the struct says by now.
   def fetch(%__MODULE__{name: name}), do: fetch(name)
 
   def fetch(name) do
+    text = name!(name)
+
+    case Runtime.call(&{:ok, Native.model(&1, text)}) do
+      {:ok, nil} ->
+        message = "no model is called `#{text}`: Dala.Gpu.Compute.load_model/2 loads one"
+        {:error, Error.new(:unknown_model, message)}
+
+      {:ok, fields} ->
+        {:ok, new(name, fields)}
+
+      error ->
+        error
+    end
+  end
+
+  defp new(name, fields), do: struct!(__MODULE__, Map.put(fields, :name, name))
+
+  defp name!(name) do
     case Stage.name(name, "a model") do
-      {:ok, text} ->
-        case Runtime.call(&{:ok, Native.model(&1, text)}) do
-          {:ok, nil} ->
-            {:error,
-             Error.new(
-               :unknown_model,
-               "no model is called `#{text}`: Dala.Gpu.Compute.load_model/2 loads one"
-             )}
-
-          {:ok, fields} ->
-            {:ok, struct!(__MODULE__, Map.put(fields, :name, name))}
-
-          error ->
-            error
-        end
-
-      {:error, message} ->
-        raise ArgumentError, message
+      {:ok, text} -> text
+      {:error, message} -> raise ArgumentError, message
     end
   end
 end

@@ -4,25 +4,14 @@ defmodule Dala.ML.Plans do
   # copy of the weights, so that it is done once for each kind of picture, and only a few are kept.
   use GenServer
 
-  alias Dala.Gpu.Compute.Error
+  alias Dala.Gpu.Compute.{Error, Server}
 
   @most 4
 
   def start_link(_options), do: GenServer.start_link(__MODULE__, nil, name: __MODULE__)
 
   # The plan of a key; made by the function, in a process of its own, if it is not there: `{:ok, plan}` or `{:error, error}`.
-  def get(key, make, tries \\ 100) do
-    GenServer.call(__MODULE__, {:get, key, make}, :infinity)
-  catch
-    # It may be about to be started again.
-    :exit, {reason, _} when reason in [:noproc, :killed, :shutdown] and tries > 0 ->
-      Process.sleep(10)
-      get(key, make, tries - 1)
-
-    :exit, reason ->
-      message = "is the application :dala_compute started? #{inspect(reason)}"
-      {:error, Error.new(:device_unavailable, message)}
-  end
+  def get(key, make), do: Server.ask(__MODULE__, {:get, key, make}, :infinity)
 
   # Gives up what is kept, also by the caller, if it has predicted something.
   def forget do

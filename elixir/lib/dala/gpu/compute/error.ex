@@ -21,4 +21,21 @@ defmodule Dala.Gpu.Compute.Error do
 
   @doc false
   def new(code, message, details \\ %{}), do: %__MODULE__{code: code, message: message, details: details}
+
+  @doc false
+  # From results that are returned to errors that are raised.
+  def unwrap!({:ok, value}), do: value
+  def unwrap!({:error, error}), do: raise(error)
+  def unwrap!(other), do: other
+
+  @doc false
+  # And back.
+  def attempt(function) do
+    case function.() do
+      :ok -> :ok
+      value -> {:ok, value}
+    end
+  rescue
+    error in __MODULE__ -> {:error, error}
+  end
 end

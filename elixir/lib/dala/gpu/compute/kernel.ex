@@ -29,8 +29,10 @@ defmodule Dala.Gpu.Compute.Kernel do
   contain is in `docs/EXPRESSIONS.md`.
   """
 
+  use Dala.Gpu.Compute.Twins
+
   alias Dala.Gpu.Compute.Kernel.Syntax
-  alias Dala.Gpu.Compute.{Error, Native, Runtime, Stage}
+  alias Dala.Gpu.Compute.{Argument, Error, Kernels, Native, Runtime, Stage}
 
   @options [:inputs, :params]
 
@@ -55,7 +57,7 @@ defmodule Dala.Gpu.Compute.Kernel do
   end
 
   @doc """
-  Every kernel that can be called, with what it takes.
+  Every kernel that can be called, with what it takes: `Dala.Gpu.Compute.kernels/0`.
 
       iex> blur = Enum.find(Dala.Gpu.Compute.Kernel.list(), &(&1.name == "blur"))
       iex> Enum.map(blur.params, & &1.name)
@@ -63,8 +65,9 @@ defmodule Dala.Gpu.Compute.Kernel do
       iex> blur.aliases
       ["gaussian_blur"]
   """
+  @doc deprecated: "Use Dala.Gpu.Compute.kernels/0"
   @spec list() :: [map()]
-  def list, do: Dala.Gpu.Compute.kernels()
+  defdelegate list, to: Kernels
 
   @doc false
   def ensure({name, expression, inputs, params} = definition) do
@@ -98,26 +101,19 @@ defmodule Dala.Gpu.Compute.Kernel do
   defp options(options) do
     if Keyword.keyword?(options) and Keyword.keys(options) -- @options == [],
       do: {:ok, options},
-      else: {:error, "options must be #{inspect(@options)}, found #{Stage.short(options)}"}
+      else: {:error, "options must be #{inspect(@options)}, found #{Argument.short(options)}"}
   end
 
   defp text(expression) do
     if is_binary(expression) and String.valid?(expression),
       do: :ok,
-      else: {:error, "an expression must be a string, found #{Stage.short(expression)}"}
+      else: {:error, "an expression must be a string, found #{Argument.short(expression)}"}
   end
 
   defp names(names) do
-    if is_list(names) and not List.improper?(names) do
-      Enum.reduce_while(names, {:ok, []}, fn name, {:ok, done} ->
-        case Stage.name(name, "an input") do
-          {:ok, name} -> {:cont, {:ok, done ++ [name]}}
-          error -> {:halt, error}
-        end
-      end)
-    else
-      {:error, "inputs must be a list of names, found #{Stage.short(names)}"}
-    end
+    if is_list(names) and not List.improper?(names),
+      do: Stage.map_ok(names, &Stage.name(&1, "an input")),
+      else: {:error, "inputs must be a list of names, found #{Argument.short(names)}"}
   end
 
   # Kinds are atoms to the native side, which words are not.

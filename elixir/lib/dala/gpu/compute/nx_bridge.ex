@@ -1,9 +1,9 @@
 defmodule Dala.Gpu.Compute.NxBridge do
   @moduledoc false
-  # Tensors to bytes and back. Nx is looked for at each call, so that a package compiled without it works as
+  # Tensors to buffers and back. Nx is looked for at each call, so that a package compiled without it works as
   # soon as it is there.
 
-  alias Dala.Gpu.Compute.{Codec, Error}
+  alias Dala.Gpu.Compute.{Argument, Buffers, Codec, Error}
 
   @compile {:no_warn_undefined, Nx}
 
@@ -16,6 +16,31 @@ defmodule Dala.Gpu.Compute.NxBridge do
     {:u, 8} => :u8
   }
   @nx_types Map.new(@types, fn {type, dtype} -> {dtype, type} end)
+
+  def from_nx(tensor) do
+    {binary, shape, dtype} = to_binary(tensor)
+    Buffers.from_binary(binary, shape, dtype)
+  end
+
+  def to_nx(buffer, shape, dtype) do
+    %{shape: own_shape, dtype: own_dtype, ref: ref} = Buffers.info(buffer)
+    {shape, dtype} = {shape || own_shape, dtype || own_dtype}
+    count = fn dims -> Enum.product(Argument.dims!(dims)) end
+
+    cond do
+      Argument.dtype!(dtype) != own_dtype ->
+        raise Error, code: :dtype_mismatch, message: "the buffer holds #{own_dtype}, not #{dtype}"
+
+      count.(shape) != count.(own_shape) ->
+        raise Error,
+          code: :shape_mismatch,
+          message:
+            "#{inspect(own_shape)} has #{count.(own_shape)} elements, #{inspect(shape)} has #{count.(shape)}"
+
+      true ->
+        from_binary(Buffers.read(ref), shape, dtype)
+    end
+  end
 
   @doc """
   The bytes, the shape and the element type of `tensor`.

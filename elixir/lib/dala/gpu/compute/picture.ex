@@ -16,8 +16,9 @@ defmodule Dala.Gpu.Compute.Picture do
   there, though `to_png/1` makes one of it.
   """
 
-  alias Dala.Gpu.Compute
-  alias Dala.Gpu.Compute.{Buffer, Error, Native}
+  use Dala.Gpu.Compute.Twins, raising: [:to_png]
+
+  alias Dala.Gpu.Compute.{Buffer, Buffers, Error, Native}
 
   @doc """
   A PNG file with the pixels of a buffer: `{height, width}`, or `{height, width, channels}` with 1 (gray), 3 (RGB) or 4 (RGBA)
@@ -30,14 +31,9 @@ defmodule Dala.Gpu.Compute.Picture do
   """
   @spec to_png(Buffer.t() | reference()) :: binary()
   def to_png(buffer) do
-    buffer = Buffer.from_ref(Buffer.ref(buffer))
-
-    with {:ok, shape} <- layout(buffer),
-         {:ok, png} <- Native.encode_png(shape, buffer.dtype == :f32, Compute.read(buffer)) do
-      png
-    else
-      {:error, error} -> raise error
-    end
+    buffer = Buffers.info(buffer)
+    shape = Error.unwrap!(layout(buffer))
+    Error.unwrap!(Native.encode_png(shape, buffer.dtype == :f32, Buffers.read(buffer)))
   end
 
   @doc false

@@ -39,7 +39,9 @@ defmodule Dala.Gpu.Compute.Pipeline do
   one is not compiled and cannot have transients. Writing before the run, by `Dala.Gpu.Compute.write/2`, is the faster way.
   """
 
-  alias Dala.Gpu.Compute.{Buffer, Error, Native, Runtime, Stage, Telemetry, Transient}
+  use Dala.Gpu.Compute.Twins
+
+  alias Dala.Gpu.Compute.{Argument, Buffer, Error, Native, Runtime, Stage, Telemetry, Transient}
 
   defstruct ref: nil, stages: []
 
@@ -81,7 +83,7 @@ defmodule Dala.Gpu.Compute.Pipeline do
     pipeline
   end
 
-  def add(_pipeline, other), do: raise(ArgumentError, "a stage must be a map, found #{Stage.short(other)}")
+  def add(_pipeline, other), do: raise(ArgumentError, "a stage must be a map, found #{Argument.short(other)}")
 
   # How many terms there are in a term. A pipeline that is held by itself would live for ever, and so would two that hold each
   # other.
@@ -116,11 +118,7 @@ defmodule Dala.Gpu.Compute.Pipeline do
     Telemetry.span(:pipeline, %{stages: stage_count(pipeline)}, fn ->
       tag = make_ref()
 
-      with {:ok, _} <- submit(pipeline, tag) do
-        receive do
-          {^tag, result} -> result
-        end
-      end
+      with {:ok, _} <- submit(pipeline, tag), do: Runtime.answer(tag)
     end)
   end
 
@@ -188,16 +186,9 @@ defmodule Dala.Gpu.Compute.Pipeline do
       tag = make_ref()
 
       case native(pipeline, &Runtime.submit_plan_on(&1, nil, buffers, tag)) do
-        {:ok, _} ->
-          receive do
-            {^tag, result} -> result
-          end
-
-        :freed ->
-          {:error, freed()}
-
-        error ->
-          error
+        {:ok, _} -> Runtime.answer(tag)
+        :freed -> {:error, freed()}
+        error -> error
       end
     end)
   end
@@ -221,7 +212,7 @@ defmodule Dala.Gpu.Compute.Pipeline do
   @doc false
   def to_svg(pipeline), do: show(pipeline, &Native.pipeline_svg/3)
 
-  defp show(pipeline, text), do: native(pipeline, &show(&1, nil, text))
+  defp show(pipeline, text), do: Argument.unwrap!(native(pipeline, &show(&1, nil, text)))
 
   defp show(ref, at_least, text) do
     case Runtime.call(&text.(&1, ref, at_least)) do
@@ -301,7 +292,7 @@ defmodule Dala.Gpu.Compute.Pipeline do
     ArgumentError -> raise ArgumentError, "this is no pipeline: #{inspect(ref)}"
   end
 
-  defp native(other, _function), do: raise(ArgumentError, "this is no pipeline: #{Stage.short(other)}")
+  defp native(other, _function), do: raise(ArgumentError, "this is no pipeline: #{Argument.short(other)}")
 
   defimpl Inspect do
     def inspect(%{ref: ref}, _opts) do

@@ -47,6 +47,9 @@ defmodule Dala.Gpu.Compute.Runtime do
     end
   end
 
+  # Counted in the process's dictionary: what is counted lies on its heap, only it can collect that, and the count ends with
+  # it. A table of processes would need somebody to watch them all, and takes eight times as long; a counter that they share
+  # would make one of them collect, and wait, for what another made.
   defp collect(device, bytes) do
     # Bytes made since the last collection, and bytes that were live after the last full one.
     {made, least} = Process.get(__MODULE__, {0, 0})
@@ -92,15 +95,7 @@ defmodule Dala.Gpu.Compute.Runtime do
     with {:ok, device} <- device() do
       tag = make_ref()
 
-      case with_room(fn -> start_read(device, ref, tag) end) do
-        :ok ->
-          receive do
-            {^tag, result} -> result
-          end
-
-        error ->
-          error
-      end
+      with :ok <- with_room(fn -> start_read(device, ref, tag) end), do: answer(tag)
     end
   end
 
@@ -180,11 +175,7 @@ defmodule Dala.Gpu.Compute.Runtime do
   def run(stages, options \\ @default_options) do
     tag = make_ref()
 
-    with {:ok, _id} <- submit(stages, options, true, tag) do
-      receive do
-        {^tag, result} -> result
-      end
-    end
+    with {:ok, _id} <- submit(stages, options, true, tag), do: answer(tag)
   end
 
   def wait(id, timeout) do
@@ -226,10 +217,15 @@ defmodule Dala.Gpu.Compute.Runtime do
     with {:ok, device} <- device() do
       tag = make_ref()
       :ok = function.(device, tag)
+      answer(tag)
+    end
+  end
 
-      receive do
-        {^tag, answer} -> answer
-      end
+  @doc false
+  # Waits for the message of what was called with this tag.
+  def answer(tag) do
+    receive do
+      {^tag, answer} -> answer
     end
   end
 

@@ -15,6 +15,7 @@ defmodule Dala.Gpu.Compute.Server do
   buffers, commands and waiting processes go on as if nothing had happened.
   """
   use GenServer
+  use Dala.Gpu.Compute.Twins
   require Logger
 
   alias Dala.Gpu.Compute.{Error, Native}
@@ -36,26 +37,32 @@ defmodule Dala.Gpu.Compute.Server do
   @spec device() :: {:ok, reference()} | {:error, Error.t()}
   def device do
     case :persistent_term.get(@device, nil) do
-      nil -> if Native.not_loaded(), do: {:error, not_loaded()}, else: ask(100)
+      nil -> if Native.not_loaded(), do: {:error, not_loaded()}, else: ask(__MODULE__, :device, @timeout)
       device -> {:ok, device}
     end
   end
 
   defp not_loaded, do: Error.new(:nif_not_loaded, Native.not_loaded())
 
-  # It may be about to be started again.
-  defp ask(tries) do
-    GenServer.call(__MODULE__, :device, @timeout)
+  @doc false
+  # Calls a process of the application, which may be about to be started again.
+  def ask(server, request, timeout, tries \\ 100) do
+    GenServer.call(server, request, timeout)
   catch
     :exit, {reason, _} when reason in [:noproc, :killed, :shutdown] and tries > 0 ->
       Process.sleep(10)
-      ask(tries - 1)
+      ask(server, request, timeout, tries - 1)
 
     :exit, reason ->
-      message =
-        "the default device is not there (is the application :dala_compute started?): #{inspect(reason)}"
+      {:error, not_started(reason)}
+  end
 
-      {:error, Error.new(:device_unavailable, message)}
+  @doc false
+  def not_started(reason) do
+    message =
+      "the default device is not there (is the application :dala_compute started?): #{inspect(reason)}"
+
+    Error.new(:device_unavailable, message)
   end
 
   @impl true

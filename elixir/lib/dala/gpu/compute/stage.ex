@@ -2,6 +2,8 @@ defmodule Dala.Gpu.Compute.Stage do
   @moduledoc false
   # From the maps that users write to what the native side takes.
 
+  import Dala.Gpu.Compute.Argument, only: [shape?: 1, short: 1, unsigned?: 1]
+
   alias Dala.Gpu.Compute.{Buffer, Codec, Error, Transient}
 
   # A list, not a map: messages name them in this order.
@@ -12,7 +14,6 @@ defmodule Dala.Gpu.Compute.Stage do
     barrier: [:op, :kernel, :inputs, :output, :params]
   ]
   @ops Keyword.keys(@keys)
-  @max_rank 32
 
   @doc false
   # One stage or a list of them; the first problem is the answer.
@@ -92,37 +93,34 @@ defmodule Dala.Gpu.Compute.Stage do
   end
 
   defp operands(list) do
-    if proper?(list) do
-      Enum.reduce_while(list, {:ok, []}, fn term, {:ok, operands} ->
-        case operand(term, "an input") do
-          {:ok, operand} -> {:cont, {:ok, [operand | operands]}}
-          error -> {:halt, error}
-        end
-      end)
-      |> case do
-        {:ok, operands} -> {:ok, Enum.reverse(operands)}
-        error -> error
+    if proper?(list),
+      do: map_ok(list, &operand(&1, "an input")),
+      else: {:error, "inputs must be a list of buffers, found #{short(list)}"}
+  end
+
+  @doc false
+  # What the function makes of each of them, or its first error.
+  def map_ok(list, function) do
+    Enum.reduce_while(list, {:ok, []}, fn term, {:ok, done} ->
+      case function.(term) do
+        {:ok, value} -> {:cont, {:ok, [value | done]}}
+        error -> {:halt, error}
       end
-    else
-      {:error, "inputs must be a list of buffers, found #{short(list)}"}
+    end)
+    |> case do
+      {:ok, done} -> {:ok, Enum.reverse(done)}
+      error -> error
     end
   end
 
   # A buffer, or in a pipeline a transient.
   defp operand(%Transient{id: id, shape: shape, dtype: dtype} = transient, what) do
-    if unsigned?(id) and shape?(shape) and (dtype == nil or Codec.dtype?(dtype)),
+    if unsigned?(id) and (shape == nil or shape?(shape)) and (dtype == nil or Codec.dtype?(dtype)),
       do: {:ok, {:transient, id, shape && Tuple.to_list(shape), dtype}},
       else: {:error, "#{what} must be a buffer, found #{short(transient)}, which is no transient"}
   end
 
   defp operand(other, what), do: ref(other, what)
-
-  defp shape?(nil), do: true
-
-  defp shape?(shape),
-    do: is_tuple(shape) and tuple_size(shape) <= @max_rank and Enum.all?(Tuple.to_list(shape), &unsigned?/1)
-
-  defp unsigned?(term), do: is_integer(term) and term in 0..0xFFFFFFFFFFFFFFFF
 
   @doc false
   # Whether stages for the native side have a transient among them.
@@ -203,8 +201,4 @@ defmodule Dala.Gpu.Compute.Stage do
   end
 
   defp longer?(list, limit), do: length(list) > limit
-
-  @doc false
-  # What was given, without filling the screen.
-  def short(term), do: inspect(term, limit: 5, printable_limit: 60)
 end

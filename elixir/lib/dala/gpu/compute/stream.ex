@@ -23,7 +23,11 @@ defmodule Dala.Gpu.Compute.Stream do
   frames that were pushed, from 0.
   """
 
-  alias Dala.Gpu.Compute.{Buffer, Error, Native, Runtime, Stage}
+  use Dala.Gpu.Compute.Twins, raising: [:new]
+
+  import Dala.Gpu.Compute.Argument, only: [must!: 4, options!: 2, short: 1]
+
+  alias Dala.Gpu.Compute.{Buffer, Commands, Error, Native, Runtime, Stage}
 
   @enforce_keys [:ref, :tag]
   defstruct [:ref, :tag]
@@ -58,18 +62,14 @@ defmodule Dala.Gpu.Compute.Stream do
   """
   @spec new(keyword()) :: t()
   def new(options) do
-    options = Keyword.merge(@defaults, validate!(options))
+    options = options!(options, @defaults)
     tag = make_ref()
     to = {Keyword.get(options, :to) || self(), tag}
     buffers = {optional_ref(options[:input]), optional_ref(options[:output])}
-
-    with {:ok, stages} <- Stage.native(options[:stages]),
-         {:ok, device} <- Runtime.device(),
-         {:ok, ref} <- Native.stream(device, buffers, stages, native_options!(options), to) do
-      %__MODULE__{ref: ref, tag: tag}
-    else
-      {:error, error} -> raise error
-    end
+    stages = Error.unwrap!(Stage.native(options[:stages]))
+    device = Error.unwrap!(Runtime.device())
+    ref = Error.unwrap!(Native.stream(device, buffers, stages, native_options!(options), to))
+    %__MODULE__{ref: ref, tag: tag}
   end
 
   @doc """
@@ -77,9 +77,10 @@ defmodule Dala.Gpu.Compute.Stream do
   that was dropped) or `:dropped`. Waits only if the policy is `:block`.
   """
   @spec push(t(), binary()) :: :started | :waiting | :replaced | :dropped | {:error, Error.t()}
-  def push(stream, frame) when is_binary(frame), do: push(stream, frame, make_ref())
-
-  def push(_stream, other), do: raise(ArgumentError, "a frame must be a binary, found #{Stage.short(other)}")
+  def push(stream, frame) do
+    must!(is_binary(frame), "a frame", "a binary", frame)
+    push(stream, frame, make_ref())
+  end
 
   # Whoever waits is told when there is room, and looks again by itself after a while: the one that was told may have died, and
   # a lane that is full of others' commands tells nobody.
@@ -137,35 +138,18 @@ defmodule Dala.Gpu.Compute.Stream do
     ArgumentError -> raise ArgumentError, "this is no stream: #{inspect(stream.ref)}"
   end
 
-  defp native(other, _function), do: raise(ArgumentError, "this is no stream: #{Stage.short(other)}")
-
-  defp validate!(options) do
-    if Keyword.keyword?(options),
-      do: Keyword.validate!(options, Keyword.keys(@defaults)),
-      else: raise(ArgumentError, "options must be a keyword list, found #{Stage.short(options)}")
-  end
+  defp native(other, _function), do: raise(ArgumentError, "this is no stream: #{short(other)}")
 
   defp native_options!(options) do
-    policy =
-      case options[:policy] do
-        policy when policy in [:latest, :block] -> policy
-        {:queue, n} when is_integer(n) and n in 0..1_000_000 -> {:queue, n}
-        other -> invalid!(:policy, other, ":latest, {:queue, n} or :block")
-      end
-
-    in_flight =
-      case options[:in_flight] do
-        n when is_integer(n) and n in 1..1_000_000 -> n
-        other -> invalid!(:in_flight, other, "a positive integer")
-      end
-
-    {lane, deadline, _} = Dala.Gpu.Compute.submit_options!(Keyword.take(options, [:lane, :deadline]))
+    {policy, in_flight} = {options[:policy], options[:in_flight]}
+    must!(policy?(policy), :policy, ":latest, {:queue, n} or :block", policy)
+    must!(is_integer(in_flight) and in_flight in 1..1_000_000, :in_flight, "a positive integer", in_flight)
+    {lane, deadline, _} = Commands.queue_options!(options)
     {policy, in_flight, lane, deadline}
   end
 
-  defp invalid!(name, value, expected) do
-    raise ArgumentError, "#{inspect(name)} must be #{expected}, found #{Stage.short(value)}"
-  end
+  defp policy?({:queue, n}), do: is_integer(n) and n in 0..1_000_000
+  defp policy?(policy), do: policy in [:latest, :block]
 
   defp optional_ref(nil), do: nil
   defp optional_ref(buffer), do: Buffer.ref(buffer)

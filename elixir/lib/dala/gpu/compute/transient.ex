@@ -23,6 +23,8 @@ defmodule Dala.Gpu.Compute.Transient do
   `Dala.Gpu.Compute.transient/2` makes one. It belongs to no pipeline: in two of them it is two buffers.
   """
 
+  alias Dala.Gpu.Compute.Argument
+
   @enforce_keys [:id]
   defstruct [:id, :shape, :dtype]
 
@@ -31,6 +33,13 @@ defmodule Dala.Gpu.Compute.Transient do
           shape: tuple() | nil,
           dtype: Dala.Gpu.Compute.Buffer.dtype() | nil
         }
+
+  @doc false
+  def new(shape, dtype) do
+    if shape != nil, do: Argument.dims!(shape)
+    if dtype != nil, do: Argument.dtype!(dtype)
+    %__MODULE__{id: System.unique_integer([:positive]), shape: shape, dtype: dtype}
+  end
 
   defimpl Inspect do
     import Inspect.Algebra
