@@ -26,8 +26,8 @@ defmodule Dala.Gpu.Compute do
 
   ## Errors
 
-  Functions that return `:ok` or a tuple give `{:error, %Dala.Gpu.Compute.Error{}}`; functions that return a value raise it. Each has
-  a twin that does the other: `write!/2` raises what `write/2` returns, and `try_read/1` returns what `read/1` raises.
+  Functions that return `:ok` or a tuple give `{:error, %Dala.Gpu.Compute.Error{}}`; functions that return a value raise it. Their
+  twins do the other: `write!/2` raises what `write/2` returns, and `try_read/1` returns what `read/1` raises.
 
       iex> alias Dala.Gpu.Compute
       iex> buffer = Compute.buffer([1.0, -2.0], {2})
