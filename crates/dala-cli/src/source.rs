@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Error, Result, anyhow, bail};
 use dala_compute::{Buffer, Device, Plan, Shape, SpecError, TensorType};
 use dala_image::RawLayout;
-use dala_spec::PipelineText;
+use dala_plan::PipelineText;
 
 use crate::args::{Given, SourceArgs};
 use crate::output::count;

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use dala_kernels::{Kernel, Registry};
+use dala_plan::{DeviceFacts, Support};
 use dala_schedule::{CommandId, Lane, Power, Queue, QueueOptions, QueueStats, Submission, Thermal, WhileSuspended};
-use dala_spec::{DType, DeviceFacts, Params, Support};
+use dala_spec::{DType, Params};
 
 use crate::account::{Account, MemoryStats, system_memory};
 use crate::buffer::{Directory, Slot};

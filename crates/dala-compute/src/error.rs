@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use dala_plan::StageProblem;
 use dala_schedule::{CommandId, Lane};
-use dala_spec::{DType, SpecError, StageProblem};
+use dala_spec::{DType, SpecError};
 
 use crate::{BufferId, EngineError};
 

@@ -65,14 +65,14 @@ mod verify;
 pub use account::MemoryStats;
 pub use buffer::{Buffer, BufferId};
 pub use command::{Command, SubmitOptions};
+pub use dala_plan::{PipelineText, Support, TextError};
 pub use dala_schedule::{
     CommandId, CommandState, Governor, Lane, LaneStats, Power, QueueStats, Thermal, Totals, WhenFull, WhileSuspended,
 };
 pub use dala_spec::{
-    DType, Data, Element, KernelSpec, ParamKind, ParamSpec, ParamValue, Params, Scalar, Shape, SpecError, Support,
-    TensorType, param,
+    DType, Data, Element, KernelSpec, ParamKind, ParamSpec, ParamValue, Params, Scalar, Shape, SpecError, TensorType,
+    param,
 };
-pub use dala_spec::{PipelineText, TextError};
 pub use definition::Definition;
 pub use device::{Device, DeviceOptions, Stats};
 #[doc(hidden)]

@@ -1,6 +1,6 @@
 //! Stages in order, as the user wrote them.
 
-use dala_spec::{CellSpec, PipelineSpec, StageSpec};
+use dala_plan::{CellSpec, PipelineSpec, StageSpec};
 use rustc_hash::FxHashMap;
 
 use crate::device::Core;

@@ -7,11 +7,9 @@ use std::time::Duration;
 
 use dala_kernels::launch::Geometry;
 use dala_kernels::{Kernel, KernelId, Work};
-use dala_spec::work::Map;
-use dala_spec::{
-    Data, DeviceFacts, Lowering, ParamKind, ParamValue, Place, Program, Scalar, Signature, SpecError, Step, Task,
-    TensorType,
-};
+use dala_plan::work::Map;
+use dala_plan::{DeviceFacts, Lowering, Place, Step, Task};
+use dala_spec::{Data, ParamKind, ParamValue, Program, Scalar, Signature, SpecError, TensorType};
 use lru::LruCache;
 use rustc_hash::FxBuildHasher;
 

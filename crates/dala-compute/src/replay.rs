@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use dala_kernels::Kernel;
 use dala_kernels::launch::Geometry;
-use dala_spec::{Blueprint, PipelineSpec, Place};
+use dala_plan::{Blueprint, PipelineSpec, Place};
 use smallvec::SmallVec;
 
 use crate::buffer::Slot;
@@ -50,7 +50,7 @@ pub(crate) struct Compiled {
 }
 
 struct Step {
-    task: Arc<dala_spec::Task>,
+    task: Arc<dala_plan::Task>,
     geometry: Geometry,
     cost: Cost,
     ceiling: Duration,
@@ -147,7 +147,7 @@ impl Plan {
         mut blueprint: Blueprint,
         buffers: Vec<Buffer>,
     ) -> Plan {
-        let step = |step: &dala_spec::plan::BlueprintStep| Step {
+        let step = |step: &dala_plan::plan::BlueprintStep| Step {
             geometry: Geometry::choose(&step.task, core.facts()),
             task: Arc::new(step.task.clone()),
             cost: Cost::default(),
@@ -293,7 +293,7 @@ impl Plan {
             bound.launches.iter().map(|launch| inner.core.pool.engine.profile(launch)).collect::<Result<Vec<_>, _>>()
         })?;
         let steps = inner.compiled.blueprint.steps.iter();
-        let time = |(index, (step, time)): (usize, (&dala_spec::plan::BlueprintStep, Duration))| LaunchTime {
+        let time = |(index, (step, time)): (usize, (&dala_plan::plan::BlueprintStep, Duration))| LaunchTime {
             stages: step.stages.clone(),
             name: inner.compiled.label(&(index..index + 1)),
             bytes: step.bytes,
@@ -400,7 +400,7 @@ fn group(costs: &[Duration]) -> Arc<[Segment]> {
 impl Inner {
     /// The buffers that it reads, and those that it writes.
     fn slots(&self) -> (Slots<'_>, Slots<'_>) {
-        let slots = |wanted: fn(&dala_spec::plan::External) -> bool| -> Slots<'_> {
+        let slots = |wanted: fn(&dala_plan::plan::External) -> bool| -> Slots<'_> {
             let of = self.buffers.iter().zip(&self.compiled.blueprint.externals);
             of.filter(|(_, external)| wanted(external)).map(|(buffer, _)| buffer.slot()).collect()
         };
@@ -430,7 +430,7 @@ impl Inner {
             Place::Constant(number) => pool.memory(&constants[number]).cloned(),
             Place::Output => Err(EngineError::internal("a plan has no single output")),
         };
-        let launch = |(step, planned): (&Step, &dala_spec::plan::BlueprintStep)| {
+        let launch = |(step, planned): (&Step, &dala_plan::plan::BlueprintStep)| {
             let reads = planned.reads.iter().map(of).collect::<Result<SmallVec<[Memory; 4]>, EngineError>>()?;
             let outputs = planned.writes.iter().map(of).collect::<Result<SmallVec<[Memory; 2]>, EngineError>>()?;
             let aliases = outputs.iter().map(|output| reads.iter().position(|read| read.is(output))).collect();

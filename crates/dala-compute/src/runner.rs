@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use dala_plan::Place;
 use dala_schedule::{CommandId, End, Executor, Pass, Piece, ResourceId, Work};
-use dala_spec::{Place, Scalar};
+use dala_spec::Scalar;
 use smallvec::SmallVec;
 
 use crate::Error;

@@ -1,6 +1,7 @@
 //! Pipelines that were written as text, on buffers of a device.
 
-use dala_spec::{CellSpec, PipelineText, StageSpec, TensorType, nearest};
+use dala_plan::{CellSpec, PipelineText, StageSpec};
+use dala_spec::{TensorType, nearest};
 
 use crate::{Buffer, Device, EngineError, Error, Operand, Pipeline, Stage, Transient};
 
@@ -11,7 +12,7 @@ impl Device {
     ///
     /// ```
     /// # use dala_compute::{Buffer, DType, Device};
-    /// use dala_spec::PipelineText;
+    /// use dala_plan::PipelineText;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let device = Device::open("cpu")?;

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use dala_kernels::Kernel;
-use dala_spec::{Closeness, DType, Data, Scalar, Signature, StageSpec, TensorType, Tolerance};
+use dala_plan::StageSpec;
+use dala_spec::{Closeness, DType, Data, Scalar, Signature, TensorType, Tolerance};
 
 use crate::{Buffer, Device, Error, Params, Plan};
 

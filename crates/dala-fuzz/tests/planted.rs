@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use dala_fuzz::{Progress, Random, Report, Target, memory, session, targets};
-use dala_spec::{Expr, PipelineText, Scope};
+use dala_plan::PipelineText;
+use dala_spec::{Expr, Scope};
 
 #[global_allocator]
 static COUNTING: memory::Counting = memory::Counting;

@@ -1,10 +1,8 @@
 //! From stages to a plan: every stage is checked, lowered and planned together with the others.
 
-use dala_spec::plan::{Call, Cell, Graph, plan};
-use dala_spec::{
-    Blueprint, DeviceFacts, Lowering, PipelineSpec, Rules, Signature, SpecError, StageProblem, StageSpec, Task,
-    TensorType, Unsupported,
-};
+use dala_plan::plan::{Call, Cell, Graph, plan};
+use dala_plan::{Blueprint, DeviceFacts, Lowering, PipelineSpec, Rules, StageProblem, StageSpec, Task};
+use dala_spec::{Signature, SpecError, TensorType, Unsupported};
 
 use crate::launch::{self, CAPACITY_STEP};
 use crate::{Kernel, Registry, Work};
@@ -55,7 +53,7 @@ pub fn compile(
     if !problems.is_empty() {
         return Err(problems);
     }
-    let cell = |(cell, ty): (&dala_spec::CellSpec, Option<dala_spec::TensorType>)| Cell {
+    let cell = |(cell, ty): (&dala_plan::CellSpec, Option<dala_spec::TensorType>)| Cell {
         // No stage uses a buffer whose type nobody knows.
         ty: ty.unwrap_or_else(|| dala_spec::TensorType::new(dala_spec::DType::U8, [0])),
         name: cell.name.clone(),

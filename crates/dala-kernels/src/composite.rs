@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use dala_spec::plan::{Call, Cell, Graph, plan};
-use dala_spec::{
-    DType, Data, DeviceFacts, Lowering, Params, Place, Rules, Signature, SpecError, Step, TensorType, validate,
-};
+use dala_plan::plan::{Call, Cell, Graph, plan};
+use dala_plan::{DeviceFacts, Lowering, Place, Rules, Step};
+use dala_spec::{DType, Data, Params, Signature, SpecError, TensorType, validate};
 
 use crate::compile::in_reach;
 use crate::{Kernel, Registry, launch, supported};

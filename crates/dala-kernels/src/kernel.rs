@@ -4,11 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use dala_plan::work::Map;
+use dala_plan::{DeviceFacts, Lowering, Place, Task};
 use dala_spec::expr::interpret;
-use dala_spec::work::Map;
-use dala_spec::{
-    DType, Data, DeviceFacts, Expr, KernelSpec, Lowering, Params, Place, Program, Signature, SpecError, Task,
-};
+use dala_spec::{DType, Data, Expr, KernelSpec, Params, Program, Signature, SpecError};
 
 use crate::{Composite, Reference};
 

@@ -5,9 +5,8 @@
 //! synchronisation to `dala-compute`. The main types are [`Kernel`] and [`Registry`]; [`list::built_in`] is the list of
 //! all kernels.
 
-/// The number of this crate's sources and the engine's version: on them depends what a kernel becomes, beside its own values and
-/// [`dala_spec::SOURCES`].
-pub const SOURCES: &str = concat!("cubecl 0.12.0-pre.1, ", env!("DALA_SOURCES"));
+/// The engine's version and the numbers of the sources on which depends what a kernel becomes, beside its own values.
+pub const SOURCES: [&str; 4] = ["cubecl 0.12.0-pre.1", dala_spec::SOURCES, dala_plan::SOURCES, env!("DALA_SOURCES")];
 
 mod compile;
 mod composite;

@@ -1,6 +1,7 @@
 //! The table of kernels and element types: native, packed or refused on a device.
 
-use dala_spec::{DType, DeviceFacts, NUMBERS, OutputDType, Params, Support, TensorType, validate};
+use dala_plan::{DeviceFacts, Support};
+use dala_spec::{DType, NUMBERS, OutputDType, Params, TensorType, validate};
 
 use crate::Kernel;
 

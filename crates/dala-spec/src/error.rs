@@ -1,6 +1,8 @@
 //! Why a call was refused before anything was launched.
 
-use crate::{DType, ExprError, ShapeProblem, Unsupported};
+use std::fmt;
+
+use crate::{DType, ExprError, ShapeProblem};
 
 /// A call that does not fit its kernel. Each case has a stable [`code`](SpecError::code).
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -227,6 +229,60 @@ impl SpecError {
     }
 }
 
+/// Why a device cannot run a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unsupported {
+    /// It does not compute on the element type.
+    DType {
+        /// The element type.
+        dtype: DType,
+        /// The ones it does compute on.
+        supported: Vec<DType>,
+    },
+    /// It has no such function for the element type.
+    Function {
+        /// The function.
+        function: &'static str,
+        /// The element type.
+        dtype: DType,
+        /// The types it has the function for.
+        supported: Vec<DType>,
+    },
+    /// The program binds too many buffers.
+    Bindings {
+        /// How many it needs.
+        needed: usize,
+        /// How many the device binds.
+        max: usize,
+    },
+    /// The program counts elements beyond the largest index.
+    Length {
+        /// How many elements there are.
+        elements: usize,
+        /// The largest number of elements.
+        max: usize,
+    },
+}
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unsupported::DType { dtype, supported } => {
+                write!(f, "it does not compute on {dtype}, but on {}", list(supported).replace(" or ", " and "))
+            }
+            Unsupported::Function { function, dtype, supported } => {
+                write!(f, "it has no `{function}` for {dtype}, but for {}", list(supported).replace(" or ", " and "))
+            }
+            Unsupported::Bindings { needed, max } => {
+                write!(f, "the call binds {needed} buffers, and it binds at most {max}")
+            }
+            Unsupported::Length { elements, max } => {
+                write!(f, "the call has {elements} elements, and kernels index at most {max}")
+            }
+        }
+    }
+}
+
 /// Launches are made for calls whose shapes were found to fit.
 impl From<ShapeProblem> for SpecError {
     fn from(problem: ShapeProblem) -> SpecError {
@@ -262,7 +318,7 @@ fn bound(value: f64) -> String {
 }
 
 /// `f32`, `f32 or f64`, `f32, f64 or u8`.
-pub(crate) fn list(dtypes: &[DType]) -> String {
+fn list(dtypes: &[DType]) -> String {
     match dtypes {
         [] => "of no type".to_owned(),
         [one] => one.to_string(),

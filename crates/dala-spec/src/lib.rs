@@ -1,6 +1,6 @@
-//! What GPU work is, as plain data: element types, shapes, params, kernel specs and expressions.
+//! What a kernel is, as plain data: element types, shapes, params, kernel specs and expressions.
 //!
-//! This crate knows no device, starts no thread and does no I/O. It is the one place where work is validated:
+//! This crate knows no device, starts no thread and does no I/O. It is the one place where calls are validated:
 //! [`validate`] checks a call against its [`KernelSpec`] exhaustively, so that the layers below may rely on it.
 //!
 //! The main types:
@@ -8,12 +8,9 @@
 //! - [`DType`], [`Scalar`], [`Data`]: the six element types and values of them on the host
 //! - [`Shape`], [`TensorType`]: the shape of a buffer, and shape plus element type
 //! - [`Params`], [`ParamSpec`]: named values, and what a kernel says about them
-//! - [`PipelineSpec`], [`PipelineText`]: stages over buffers, and how they are written down
 //! - [`KernelSpec`]: a kernel's name, inputs, output rule and params
 //! - [`Expr`]: a pointwise expression, built in Rust or parsed from text
 //! - [`Program`]: an expression type-checked for given element types: what devices execute
-//! - [`Lowering`]: what a call comes down to: launches over its buffers and over scratch memory
-//! - [`DeviceFacts`]: what a device computes on, and how
 //!
 //! ```
 //! use dala_spec::{Expr, Scope, Signature, DType, TensorType};
@@ -31,29 +28,21 @@ mod data;
 mod dtype;
 mod error;
 pub mod expr;
-mod facts;
 mod kernel;
 mod params;
-mod pipeline;
-pub mod plan;
 mod shape;
 mod suggest;
 mod validate;
-pub mod work;
 
 pub use data::Data;
 pub use dtype::{DType, Element, Scalar};
-pub use error::SpecError;
+pub use error::{SpecError, Unsupported};
 pub use expr::{Expr, ExprError, Program, Scope};
-pub use facts::{DeviceFacts, Support, Unsupported};
 pub use kernel::{
     Class, Closeness, DTypes, FLOATS, InputSpec, KernelSpec, NUMBERS, OutputDType, OutputRule, OutputShape, PIXELS,
     ShapeCall, ShapeFn, ShapeProblem, ShapeRule, Tolerance,
 };
 pub use params::{ParamKey, ParamKind, ParamSpec, ParamValue, Params, ResolvedParams, param};
-pub use pipeline::{CellSpec, CheckedPipeline, PipelineSpec, PipelineText, StageProblem, StageSpec, TextError};
-pub use plan::{Blueprint, Rules};
 pub use shape::{ImageShape, Shape, TensorType};
 pub use suggest::nearest;
 pub use validate::{Signature, validate};
-pub use work::{Fragment, Lowering, Place, Step, Task};

@@ -314,12 +314,7 @@ impl PartialEq for ResolvedParams {
 
 impl ResolvedParams {
     /// Checks `given` against `specs`, filling in defaults. Problems are added to `problems`.
-    pub(crate) fn resolve(
-        kernel: &str,
-        specs: &[ParamSpec],
-        given: &Params,
-        problems: &mut Vec<SpecError>,
-    ) -> ResolvedParams {
+    pub fn resolve(kernel: &str, specs: &[ParamSpec], given: &Params, problems: &mut Vec<SpecError>) -> ResolvedParams {
         for (name, _) in given.iter() {
             if !specs.iter().any(|spec| spec.name == name) {
                 problems.push(SpecError::UnknownParam {

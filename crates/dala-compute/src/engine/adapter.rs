@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use cubecl::client::Client;
 use cubecl::future::block_on;
 use cubecl::ir::{ElemType, FloatKind, IntKind, UIntKind};
-use dala_spec::{DType, DeviceFacts, Support};
+use dala_plan::{DeviceFacts, Support};
+use dala_spec::DType;
 
 use super::ending::{attend_exit, stay_first};
 use super::error::{caught, guarded};

@@ -12,7 +12,7 @@ use cubecl::execution::{ProcessMode, ProcessModeOverride, StatisticsCollector, S
 use cubecl::server::{Handle, ProfileError, ServerError};
 use cubecl_environment::stream::StreamId;
 use dala_kernels::launch as kernels;
-use dala_spec::DeviceFacts;
+use dala_plan::DeviceFacts;
 use smallvec::SmallVec;
 
 use super::ending::Call;

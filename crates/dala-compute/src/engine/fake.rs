@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dala_kernels::launch::CAPACITY_STEP;
+use dala_plan::{DeviceFacts, Support, Task};
 use dala_spec::expr::interpret;
-use dala_spec::{DType, Data, DeviceFacts, Support, Task};
+use dala_spec::{DType, Data};
 
 use super::{
     Backend, DeviceInfo, DeviceKind, Engine, EngineError, Launch, Limits, Memory, Recording, Synchronisation, tests,

@@ -43,7 +43,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use dala_kernels::launch::Geometry;
-use dala_spec::{DeviceFacts, Scalar, Task};
+use dala_plan::{DeviceFacts, Task};
+use dala_spec::Scalar;
 use smallvec::SmallVec;
 
 use crate::DeviceOptions;

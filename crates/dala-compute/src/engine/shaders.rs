@@ -104,7 +104,7 @@ impl KeptCompiler {
     ) -> Option<(&'static Store, Key)> {
         let store = KernelCache::get().store()?;
         let properties = definition.body.state().device_properties.as_ref()?.checksum();
-        let device = format!("{options:?} {properties:x} {:?}", (dala_kernels::SOURCES, dala_spec::SOURCES));
+        let device = format!("{options:?} {properties:x} {:?}", dala_kernels::SOURCES);
         Some((store, Key::of(&[self.lang_tag(), &device, &kernel.id().stable_format()])))
     }
 }

@@ -5,8 +5,9 @@ use dala_compute::{
 };
 
 use dala_kernels::{Kernel, Reference};
-use dala_spec::work::{Map, Task};
-use dala_spec::{Class, Expr, KernelSpec, Lowering, PIXELS, ParamKey, ParamKind, Place, Tolerance, param};
+use dala_plan::work::{Map, Task};
+use dala_plan::{Lowering, Place};
+use dala_spec::{Class, Expr, KernelSpec, PIXELS, ParamKey, ParamKind, Tolerance, param};
 
 use crate::support::{Random, device_names, devices, ordinary, upload};
 

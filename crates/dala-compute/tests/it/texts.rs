@@ -1,7 +1,7 @@
 //! Pipelines that were written as text.
 
 use dala_compute::{Buffer, DType, Device};
-use dala_spec::PipelineText;
+use dala_plan::PipelineText;
 
 use crate::support::devices;
 

@@ -4,7 +4,8 @@
 use std::fmt::Write;
 
 use dala_kernels::{Kernel, Work};
-use dala_spec::{DType, Data, OutputShape, ParamValue, PipelineText, Scalar, StageSpec, TensorType, validate};
+use dala_plan::{PipelineText, StageSpec};
+use dala_spec::{DType, Data, OutputShape, ParamValue, Scalar, TensorType, validate};
 
 use super::pipeline::{params, shape};
 use super::plan::Planner;

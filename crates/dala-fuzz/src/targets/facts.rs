@@ -1,6 +1,6 @@
 //! Devices that nobody has: what planning needs to know of them.
 
-use dala_spec::{DeviceFacts, Support};
+use dala_plan::{DeviceFacts, Support};
 
 /// A CPU with everything, a GPU with 32-bit types only, and one that binds next to nothing.
 pub(super) fn devices() -> [DeviceFacts; 3] {

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use dala_kernels::{Registry, compile};
 use dala_model::proto::{AttributeProto, ModelProto, TensorProto};
-use dala_spec::{CellSpec, PipelineSpec, StageSpec, TensorType};
+use dala_plan::{CellSpec, PipelineSpec, StageSpec};
+use dala_spec::TensorType;
 use prost::Message;
 
 use super::facts;

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use dala_spec::{DType, ParamKind, PipelineText, TensorType};
+use dala_plan::PipelineText;
+use dala_spec::{DType, ParamKind, TensorType};
 
 use super::plan::Planner;
 use crate::{Progress, Random, Target};
@@ -70,7 +71,7 @@ fn default_type(text: &str) -> TensorType {
 
 /// Reads what was read from text once more, from what is written of it; then checks and plans it.
 #[expect(clippy::panic, reason = "a panic is how a target says that a rule was broken")]
-fn read(text: &str, result: Result<PipelineText, dala_spec::TextError>, planner: &Planner, progress: &mut Progress) {
+fn read(text: &str, result: Result<PipelineText, dala_plan::TextError>, planner: &Planner, progress: &mut Progress) {
     let pipeline = match result {
         Ok(pipeline) => pipeline,
         Err(error) => {

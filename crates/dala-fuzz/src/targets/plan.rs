@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use dala_kernels::{Kernel, Registry, compile};
-use dala_spec::{DeviceFacts, PipelineSpec, PipelineText, SpecError, TensorType};
+use dala_plan::{DeviceFacts, PipelineSpec, PipelineText};
+use dala_spec::{SpecError, TensorType};
 
 use super::facts;
 use crate::Progress;

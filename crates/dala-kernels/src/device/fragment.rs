@@ -9,8 +9,8 @@ use cubecl::ir::dialect::memory::StoreOp;
 use cubecl::ir::pliron::value::Value;
 use cubecl::ir::{self, UIntKind};
 use cubecl::prelude::*;
+use dala_plan::work::{Fragment, Source};
 use dala_spec::Program;
-use dala_spec::work::{Fragment, Source};
 
 use super::args::{Buffers, BuffersExpand, Scalars, ScalarsExpand, expand_type, vector_type};
 use super::arithmetic::Generator;

@@ -1,9 +1,10 @@
 //! Largest minus smallest element along an axis: `max(x) - min(x)`. NaN counts only where there is nothing else.
 
-use dala_spec::work::{Argument, Finish, FoldOp, Fragment, Phase};
+use dala_plan::work::{Argument, Finish, FoldOp, Fragment, Phase};
+use dala_plan::{DeviceFacts, Lowering, Place, Task};
 use dala_spec::{
-    Class, Data, DeviceFacts, Expr, FLOATS, KernelSpec, Lowering, OutputDType, ParamKind, Place, Scalar, Shape,
-    ShapeCall, ShapeProblem, Signature, SpecError, Task, param,
+    Class, Data, Expr, FLOATS, KernelSpec, OutputDType, ParamKind, Scalar, Shape, ShapeCall, ShapeProblem, Signature,
+    SpecError, param,
 };
 
 use crate::keys::AXIS;

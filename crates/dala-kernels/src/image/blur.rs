@@ -1,10 +1,10 @@
 //! Gaussian blur: weights `exp(-d² / (2 sigma²))` for up to `radius` pixels each side, normalised, down and across. A radius of 0
 //! changes nothing. Every channel is treated alike, alpha too.
 
-use dala_spec::work::{Border, Filter};
+use dala_plan::work::{Border, Filter};
+use dala_plan::{DeviceFacts, Lowering};
 use dala_spec::{
-    Class, Data, DeviceFacts, Expr, KernelSpec, Lowering, OutputDType, PIXELS, ParamKind, Signature, SpecError,
-    Tolerance, param,
+    Class, Data, Expr, KernelSpec, OutputDType, PIXELS, ParamKind, Signature, SpecError, Tolerance, param,
 };
 
 use crate::keys::{BORDER, RADIUS, SIGMA};

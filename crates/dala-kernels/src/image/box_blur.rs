@@ -1,9 +1,9 @@
 //! Box blur: the mean of the pixels up to `radius` away, down and across. Every channel is treated alike, alpha too.
 
-use dala_spec::work::{Border, Filter};
+use dala_plan::work::{Border, Filter};
+use dala_plan::{DeviceFacts, Lowering};
 use dala_spec::{
-    Class, Data, DeviceFacts, Expr, KernelSpec, Lowering, OutputDType, PIXELS, ParamKind, Signature, SpecError,
-    Tolerance, param,
+    Class, Data, Expr, KernelSpec, OutputDType, PIXELS, ParamKind, Signature, SpecError, Tolerance, param,
 };
 
 use crate::keys::{BORDER, RADIUS};

@@ -1,8 +1,9 @@
 //! Part of a picture, from `top` and `left` on; the output's shape says how large it is.
 
+use dala_plan::{DeviceFacts, Lowering, Place};
 use dala_spec::{
-    Class, Data, DeviceFacts, KernelSpec, Lowering, OutputDType, PIXELS, ParamKey, ParamKind, Place, Shape, ShapeCall,
-    ShapeProblem, Signature, SpecError, param,
+    Class, Data, KernelSpec, OutputDType, PIXELS, ParamKey, ParamKind, Shape, ShapeCall, ShapeProblem, Signature,
+    SpecError, param,
 };
 
 use crate::keys::{LEFT, TOP};

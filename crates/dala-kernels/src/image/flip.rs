@@ -1,8 +1,7 @@
 //! A picture mirrored: left and right (`horizontal`), top and bottom (`vertical`), or both.
 
-use dala_spec::{
-    Class, Data, DeviceFacts, KernelSpec, Lowering, OutputDType, PIXELS, ParamKind, Place, Signature, SpecError, param,
-};
+use dala_plan::{DeviceFacts, Lowering, Place};
+use dala_spec::{Class, Data, KernelSpec, OutputDType, PIXELS, ParamKind, Signature, SpecError, param};
 
 use crate::keys::DIRECTION;
 use crate::lower::shapes;

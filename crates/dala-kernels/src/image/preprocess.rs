@@ -2,10 +2,11 @@
 //! crop` resizes the shorter side to `resize` first and takes the middle. Alpha is dropped, gray is repeated. The output is
 //! `{1, 3, height, width}` or `{height, width, 3}`.
 
+use dala_plan::{DeviceFacts, Lowering, Place};
 use dala_spec::expr::CompareOp;
 use dala_spec::{
-    Class, DType, Data, DeviceFacts, Expr, KernelSpec, Lowering, OutputDType, PIXELS, ParamKind, Place, Shape,
-    ShapeCall, ShapeProblem, Signature, SpecError, TensorType, Tolerance, param,
+    Class, DType, Data, Expr, KernelSpec, OutputDType, PIXELS, ParamKind, Shape, ShapeCall, ShapeProblem, Signature,
+    SpecError, TensorType, Tolerance, param,
 };
 
 use crate::keys::{FIT, MEAN, NORMALIZE, RESIZE, SIZE, STD};

@@ -1,9 +1,9 @@
 //! A picture of another size. Pixels have their centres at halves. Shrinking widens the filter so that every pixel counts, unless
 //! `antialias` is false. Every channel is treated alike, alpha too. Bicubic results of floats are not clamped.
 
+use dala_plan::{DeviceFacts, Lowering, Place};
 use dala_spec::{
-    Class, DType, Data, DeviceFacts, KernelSpec, Lowering, OutputDType, PIXELS, ParamKind, Place, Signature, SpecError,
-    Tolerance, param,
+    Class, DType, Data, KernelSpec, OutputDType, PIXELS, ParamKind, Signature, SpecError, Tolerance, param,
 };
 
 use crate::keys::{ANTIALIAS, FILTER};

@@ -1,10 +1,10 @@
 //! Unsharp mask: `x + amount * (x - b)`, where `b` is `x` blurred by [1 2 1] / 4 down and across, rounded once at the end. Every
 //! channel is treated alike, alpha too. Floats are not clamped.
 
-use dala_spec::work::{Border, Filter};
+use dala_plan::work::{Border, Filter};
+use dala_plan::{DeviceFacts, Lowering};
 use dala_spec::{
-    Class, DType, Data, DeviceFacts, Expr, KernelSpec, Lowering, OutputDType, PIXELS, ParamKind, Signature, SpecError,
-    Tolerance, param,
+    Class, DType, Data, Expr, KernelSpec, OutputDType, PIXELS, ParamKind, Signature, SpecError, Tolerance, param,
 };
 
 use crate::keys::{AMOUNT, BORDER};

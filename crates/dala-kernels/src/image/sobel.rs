@@ -1,11 +1,11 @@
 //! Sobel gradient: differences `[-1 0 1]` one way, weighed `[1 2 1]` the other. The magnitude is `sqrt(gx² + gy²)`; `x` grows to the
 //! right, `y` downwards. Negative values become 0 in `u8`. Every channel is treated alike, alpha too.
 
+use dala_plan::work::{Border, Filter};
+use dala_plan::{DeviceFacts, Lowering};
 use dala_spec::expr::UnaryOp;
-use dala_spec::work::{Border, Filter};
 use dala_spec::{
-    Class, Data, DeviceFacts, Expr, KernelSpec, Lowering, OutputDType, PIXELS, ParamKind, Signature, SpecError,
-    Tolerance, param,
+    Class, Data, Expr, KernelSpec, OutputDType, PIXELS, ParamKind, Signature, SpecError, Tolerance, param,
 };
 
 use crate::keys::{BORDER, DIRECTION, SCALE};

@@ -2,8 +2,8 @@
 
 use cubecl::client::Client;
 use cubecl::prelude::*;
-use dala_spec::DeviceFacts;
-use dala_spec::work::Count;
+use dala_plan::DeviceFacts;
+use dala_plan::work::Count;
 
 use super::{Bound, Geometry, LaunchRefused};
 use crate::device::args::{Buffers, Scalars};

@@ -8,9 +8,10 @@
 
 use cubecl::client::Client;
 use cubecl::prelude::*;
+use dala_plan::work::{Finish, Fold, FoldOp, Fragment};
+use dala_plan::{DeviceFacts, Support};
 use dala_spec::expr::{BinaryOp, CompareOp, LogicOp, Ty};
-use dala_spec::work::{Finish, Fold, FoldOp, Fragment};
-use dala_spec::{DType, DeviceFacts, Scalar, Support};
+use dala_spec::{DType, Scalar};
 
 use super::map::cpu_width;
 use super::{Bound, Geometry, LaunchRefused, dividing_width, fitting_width};

@@ -6,8 +6,8 @@
 
 use cubecl::client::Client;
 use cubecl::prelude::*;
-use dala_spec::DeviceFacts;
-use dala_spec::work::{APART, Border, Stencil};
+use dala_plan::DeviceFacts;
+use dala_plan::work::{APART, Border, Stencil};
 
 use super::stencil::{OUTSIDE, StencilCode, load, weight, weights};
 use super::{Bound, Geometry, LaunchRefused, fitting_width};

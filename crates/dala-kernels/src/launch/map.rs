@@ -2,9 +2,10 @@
 
 use cubecl::client::Client;
 use cubecl::prelude::*;
+use dala_plan::work::Map;
+use dala_plan::{DeviceFacts, Support};
 use dala_spec::expr::{BinaryOp, Op, Ty, UnaryOp};
-use dala_spec::work::Map;
-use dala_spec::{DType, DeviceFacts, Program, Support};
+use dala_spec::{DType, Program};
 
 use super::{Bound, Geometry, LaunchRefused, Prepared, block, grid, prepared};
 use crate::device::args::{BufferAt, Buffers, Scalars};

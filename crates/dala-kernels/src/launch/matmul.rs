@@ -6,8 +6,9 @@
 
 use cubecl::client::Client;
 use cubecl::prelude::*;
-use dala_spec::work::{Matmul, Windows};
-use dala_spec::{DType, DeviceFacts};
+use dala_plan::DeviceFacts;
+use dala_plan::work::{Matmul, Windows};
+use dala_spec::DType;
 
 use super::{Bound, Geometry, LaunchRefused, settled};
 use crate::device::args::{Buffers, Scalars};

@@ -19,8 +19,9 @@ mod weigh;
 use cubecl::client::Client;
 use cubecl::prelude::*;
 use cubecl::server::Handle;
-use dala_spec::work::{Fragment, Source, Task};
-use dala_spec::{DType, DeviceFacts, Scalar, Support};
+use dala_plan::work::{Fragment, Source, Task};
+use dala_plan::{DeviceFacts, Support};
+use dala_spec::{DType, Scalar};
 
 use crate::device::args::BufferAt;
 use crate::device::emit::Layout;

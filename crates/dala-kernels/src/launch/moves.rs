@@ -4,8 +4,8 @@
 use cubecl::client::Client;
 use cubecl::ir::UIntKind;
 use cubecl::prelude::*;
-use dala_spec::DeviceFacts;
-use dala_spec::work::Move;
+use dala_plan::DeviceFacts;
+use dala_plan::work::Move;
 
 use super::{Bound, Geometry, LaunchRefused, dividing_width, fitting_width};
 use crate::device::args::Buffers;

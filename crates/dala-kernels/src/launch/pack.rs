@@ -2,8 +2,9 @@
 
 use cubecl::client::Client;
 use cubecl::prelude::*;
-use dala_spec::work::Pack;
-use dala_spec::{DType, DeviceFacts};
+use dala_plan::DeviceFacts;
+use dala_plan::work::Pack;
+use dala_spec::DType;
 
 use super::{Bound, Geometry, LaunchRefused};
 use crate::device::fragment::{CompileCount, count_compilation, read_at};

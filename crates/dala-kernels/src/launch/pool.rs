@@ -4,9 +4,10 @@
 
 use cubecl::client::Client;
 use cubecl::prelude::*;
+use dala_plan::DeviceFacts;
+use dala_plan::work::{Pool, PoolOp};
+use dala_spec::DType;
 use dala_spec::expr::{BinaryOp, Ty};
-use dala_spec::work::{Pool, PoolOp};
-use dala_spec::{DType, DeviceFacts};
 
 use super::matmul::WindowCode;
 use super::{Bound, Geometry, LaunchRefused, dividing_width, settled};

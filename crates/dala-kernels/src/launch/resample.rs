@@ -3,8 +3,8 @@
 
 use cubecl::client::Client;
 use cubecl::prelude::*;
-use dala_spec::DeviceFacts;
-use dala_spec::work::Resample;
+use dala_plan::DeviceFacts;
+use dala_plan::work::Resample;
 
 use super::{Bound, Geometry, LaunchRefused, fitting_width};
 use crate::device::args::{Buffers, Scalars};

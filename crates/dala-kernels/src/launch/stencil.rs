@@ -7,9 +7,10 @@
 
 use cubecl::client::Client;
 use cubecl::prelude::*;
+use dala_plan::DeviceFacts;
+use dala_plan::work::{Border, Stencil};
 use dala_spec::expr::Ty;
-use dala_spec::work::{Border, Stencil};
-use dala_spec::{DType, DeviceFacts, Scalar};
+use dala_spec::{DType, Scalar};
 
 use super::{Bound, Geometry, LaunchRefused, dividing_width, lines};
 use crate::device::args::{Buffers, Scalars};

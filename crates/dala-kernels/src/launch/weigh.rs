@@ -2,8 +2,8 @@
 
 use cubecl::client::Client;
 use cubecl::prelude::*;
-use dala_spec::DeviceFacts;
-use dala_spec::work::Weigh;
+use dala_plan::DeviceFacts;
+use dala_plan::work::Weigh;
 
 use super::{Bound, Geometry, LaunchRefused, dividing_width};
 use crate::device::args::{Buffers, Scalars};

@@ -2,10 +2,10 @@
 
 use std::iter;
 
-use dala_spec::work::{Argument, Border, Filter, Fragment, Stencil, Weigh};
+use dala_plan::work::{Argument, Border, Filter, Fragment, Stencil, Weigh};
+use dala_plan::{DeviceFacts, Lowering, Place, Step, Task};
 use dala_spec::{
-    DType, Data, DeviceFacts, Expr, Lowering, ParamKind, ParamSpec, Place, Shape, ShapeCall, ShapeProblem, Signature,
-    SpecError, Step, Task, TensorType, param,
+    DType, Data, Expr, ParamKind, ParamSpec, Shape, ShapeCall, ShapeProblem, Signature, SpecError, TensorType, param,
 };
 
 use super::{hand_on, load_float, map, shapes};

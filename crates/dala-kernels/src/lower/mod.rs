@@ -12,8 +12,9 @@ pub(crate) mod softmax;
 pub(crate) mod view;
 pub(crate) mod windows;
 
-use dala_spec::work::{Argument, Fragment, Map};
-use dala_spec::{DType, Expr, Place, Program, Signature, SpecError, Task, TensorType};
+use dala_plan::work::{Argument, Fragment, Map};
+use dala_plan::{Place, Task};
+use dala_spec::{DType, Expr, Program, Signature, SpecError, TensorType};
 
 /// A fragment that hands value 0 on, as `to`.
 fn hand_on(from: DType, to: DType, call: &Signature) -> Result<Fragment, SpecError> {

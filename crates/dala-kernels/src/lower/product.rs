@@ -1,7 +1,8 @@
 //! Matrix products: the second operand is packed, then multiplied.
 
-use dala_spec::work::{Argument, Fragment, Matmul, Pack, Tile, Windows};
-use dala_spec::{DeviceFacts, Expr, Lowering, Place, Signature, SpecError, Step, Task, TensorType};
+use dala_plan::work::{Argument, Fragment, Matmul, Pack, Tile, Windows};
+use dala_plan::{DeviceFacts, Lowering, Place, Step, Task};
+use dala_spec::{Expr, Signature, SpecError, TensorType};
 
 use super::map;
 

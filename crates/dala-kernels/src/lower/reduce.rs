@@ -1,10 +1,11 @@
 //! Reductions over any axes: lines are folded one group of neighbouring axes at a time.
 
+use dala_plan::work::{Argument, Finish, Fold, FoldOp, Fragment, Phase};
+use dala_plan::{DeviceFacts, Lowering, Place, Support, Task};
 use dala_spec::expr::{BinaryOp, CompareOp, apply_binary, cast, compare};
-use dala_spec::work::{Argument, Finish, Fold, FoldOp, Fragment, Phase};
 use dala_spec::{
-    Class, DType, DTypes, Data, DeviceFacts, Expr, KernelSpec, Lowering, NUMBERS, OutputDType, ParamKind, Params,
-    Place, Scalar, Shape, ShapeCall, ShapeProblem, Signature, SpecError, Support, Task, TensorType, Tolerance, param,
+    Class, DType, DTypes, Data, Expr, KernelSpec, NUMBERS, OutputDType, ParamKind, Params, Scalar, Shape, ShapeCall,
+    ShapeProblem, Signature, SpecError, TensorType, Tolerance, param,
 };
 
 use super::{map, shapes, view::View};

@@ -1,7 +1,8 @@
 //! Pictures of another size: weighted sums along each axis.
 
-use dala_spec::work::{Fragment, Resample, Weigh};
-use dala_spec::{DType, Data, DeviceFacts, ImageShape, Lowering, Place, Signature, SpecError, Step, Task, TensorType};
+use dala_plan::work::{Fragment, Resample, Weigh};
+use dala_plan::{DeviceFacts, Lowering, Place, Step, Task};
+use dala_spec::{DType, Data, ImageShape, Signature, SpecError, TensorType};
 
 use super::{hand_on, load_float};
 use crate::Reference;

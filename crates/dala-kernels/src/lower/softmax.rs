@@ -1,10 +1,10 @@
 //! What `softmax` and `log_softmax` share: the largest value of a line, and the sum of powers above it.
 
+use dala_plan::work::{Argument, Finish, FoldOp, Fragment, Phase};
+use dala_plan::{Lowering, Place, Task};
 use dala_spec::expr::UnaryOp;
-use dala_spec::work::{Argument, Finish, FoldOp, Fragment, Phase};
 use dala_spec::{
-    Class, Data, Expr, FLOATS, KernelSpec, Lowering, OutputDType, ParamKind, Place, ShapeProblem, Signature, SpecError,
-    Task, Tolerance, param,
+    Class, Data, Expr, FLOATS, KernelSpec, OutputDType, ParamKind, ShapeProblem, Signature, SpecError, Tolerance, param,
 };
 
 use super::{reduce::Line, shapes};

@@ -1,7 +1,8 @@
 //! The same elements in another order: bits are moved, whatever they mean, so that every type can be moved everywhere.
 
-use dala_spec::work::{MOVE_AXES, Move};
-use dala_spec::{DType, DeviceFacts, Expr, Shape, Signature, SpecError, Support, Task, TensorType};
+use dala_plan::work::{MOVE_AXES, Move};
+use dala_plan::{DeviceFacts, Support, Task};
+use dala_spec::{DType, Expr, Shape, Signature, SpecError, TensorType};
 
 use super::map;
 

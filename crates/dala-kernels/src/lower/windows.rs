@@ -1,7 +1,7 @@
 //! Windows of pictures `{batch, height, width, channels}`: what convolutions and pooling share.
 
 use crate::keys::{DILATION, LAYOUT, PADDING, SIZE, STRIDE};
-use dala_spec::work::Windows;
+use dala_plan::work::Windows;
 use dala_spec::{KernelSpec, ParamKey, ParamKind, ResolvedParams, Shape, ShapeCall, ShapeProblem, param};
 
 /// The largest size, stride, dilation and padding.

@@ -1,9 +1,10 @@
 //! Where the smallest element is, over axes: its position among the reduced ones, row by row; the first if there are several.
 //! NaN loses to everything.
 
+use dala_plan::work::FoldOp;
+use dala_plan::{DeviceFacts, Lowering};
 use dala_spec::expr::CompareOp;
-use dala_spec::work::FoldOp;
-use dala_spec::{Data, DeviceFacts, Lowering, Signature, SpecError};
+use dala_spec::{Data, Signature, SpecError};
 
 use crate::lower::reduce;
 use crate::{Kernel, Reference};

@@ -1,10 +1,11 @@
 //! Buffers one after the other along an axis. All other axes are equal.
 
+use dala_plan::work::Move;
+use dala_plan::{DeviceFacts, Lowering, Place, Support, Task};
 use dala_spec::expr::CompareOp;
-use dala_spec::work::Move;
 use dala_spec::{
-    Class, DType, Data, DeviceFacts, Expr, KernelSpec, Lowering, NUMBERS, OutputDType, ParamKind, Place, Shape,
-    ShapeCall, ShapeProblem, Signature, SpecError, Support, Task, TensorType, param,
+    Class, DType, Data, Expr, KernelSpec, NUMBERS, OutputDType, ParamKind, Shape, ShapeCall, ShapeProblem, Signature,
+    SpecError, TensorType, param,
 };
 
 use crate::keys::AXIS;

@@ -1,10 +1,11 @@
 //! Elements picked along an axis: `out[.., i, ..] = x[.., indices[i], ..]`. The axes of `indices` take the place of the axis. A
 //! negative index counts from the end; one that is outside still counts as the nearest inside.
 
+use dala_plan::{DeviceFacts, Lowering, Place};
 use dala_spec::expr::CompareOp;
 use dala_spec::{
-    Class, DType, DTypes, Data, DeviceFacts, Expr, KernelSpec, Lowering, NUMBERS, OutputDType, ParamKind, Place,
-    Scalar, Shape, ShapeCall, ShapeProblem, Signature, SpecError, TensorType, param,
+    Class, DType, DTypes, Data, Expr, KernelSpec, NUMBERS, OutputDType, ParamKind, Scalar, Shape, ShapeCall,
+    ShapeProblem, Signature, SpecError, TensorType, param,
 };
 
 use crate::keys::AXIS;

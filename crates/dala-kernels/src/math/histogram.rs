@@ -1,11 +1,12 @@
 //! How many elements fall into each of the output's bins, which divide the range from `min` to `max` evenly. The last bin includes
 //! `max`; elements outside, and NaN, do not count. Without a range it is 0 to 256 for `u8` and 0 to 1 for `f32`.
 
+use dala_plan::work::{Argument, Count, FoldOp, Fragment};
+use dala_plan::{DeviceFacts, Lowering, Place, Task};
 use dala_spec::expr::{CompareOp, UnaryOp};
-use dala_spec::work::{Argument, Count, FoldOp, Fragment};
 use dala_spec::{
-    Class, DType, Data, DeviceFacts, Expr, KernelSpec, Lowering, OutputDType, PIXELS, ParamKind, Place, Shape,
-    ShapeCall, ShapeProblem, Signature, SpecError, Task, TensorType, param,
+    Class, DType, Data, Expr, KernelSpec, OutputDType, PIXELS, ParamKind, Shape, ShapeCall, ShapeProblem, Signature,
+    SpecError, TensorType, param,
 };
 
 use crate::keys::{MAX, MIN};

@@ -1,9 +1,10 @@
 //! Matrix product `{m, k} · {k, n}`, also of batches: leading axes are equal, or one operand has none and counts for all.
 //! `transpose_a` and `transpose_b` swap the last two axes of an operand first.
 
+use dala_plan::{DeviceFacts, Lowering};
 use dala_spec::{
-    Class, Data, DeviceFacts, Expr, FLOATS, KernelSpec, Lowering, OutputDType, ParamKind, ResolvedParams, Shape,
-    ShapeProblem, Signature, SpecError, TensorType, Tolerance, param,
+    Class, Data, Expr, FLOATS, KernelSpec, OutputDType, ParamKind, ResolvedParams, Shape, ShapeProblem, Signature,
+    SpecError, TensorType, Tolerance, param,
 };
 
 use crate::keys::{TRANSPOSE_A, TRANSPOSE_B};

@@ -2,11 +2,12 @@
 //! (`constant`), the nearest element (`edge`), or the buffer mirrored at its first and last element (`reflect`), which is at most
 //! one element less than there are.
 
+use dala_plan::work::Map;
+use dala_plan::{DeviceFacts, Lowering, Place, Task};
 use dala_spec::expr::{CompareOp, UnaryOp};
-use dala_spec::work::Map;
 use dala_spec::{
-    Class, DType, Data, DeviceFacts, Expr, KernelSpec, Lowering, NUMBERS, OutputDType, ParamKey, ParamKind, ParamValue,
-    Params, Place, Scalar, Shape, ShapeCall, ShapeProblem, Signature, SpecError, Task, TensorType, param,
+    Class, DType, Data, Expr, KernelSpec, NUMBERS, OutputDType, ParamKey, ParamKind, ParamValue, Params, Scalar, Shape,
+    ShapeCall, ShapeProblem, Signature, SpecError, TensorType, param,
 };
 
 use crate::keys::{AFTER, BEFORE, MODE, VALUE};

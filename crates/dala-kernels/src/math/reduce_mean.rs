@@ -1,9 +1,8 @@
 //! Mean over axes, computed in the output's float type. The mean of nothing is NaN.
 
-use dala_spec::work::FoldOp;
-use dala_spec::{
-    DType, Data, DeviceFacts, Expr, FLOATS, Lowering, NUMBERS, OutputDType, Scalar, Signature, SpecError, Tolerance,
-};
+use dala_plan::work::FoldOp;
+use dala_plan::{DeviceFacts, Lowering};
+use dala_spec::{DType, Data, Expr, FLOATS, NUMBERS, OutputDType, Scalar, Signature, SpecError, Tolerance};
 
 use crate::lower::reduce::{Reduction, axes, kernel as kernel_of, reduced, reference as fold_lines, spec};
 use crate::lower::shapes::without_axes;

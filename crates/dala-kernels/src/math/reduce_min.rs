@@ -1,8 +1,9 @@
 //! Smallest element over axes. NaN counts only where there is nothing else.
 
+use dala_plan::work::FoldOp;
+use dala_plan::{DeviceFacts, Lowering};
 use dala_spec::expr::BinaryOp;
-use dala_spec::work::FoldOp;
-use dala_spec::{Data, DeviceFacts, Lowering, NUMBERS, OutputDType, Signature, SpecError};
+use dala_spec::{Data, NUMBERS, OutputDType, Signature, SpecError};
 
 use crate::lower::reduce;
 use crate::lower::shapes::without_full_axes;

@@ -1,7 +1,8 @@
 //! Product over axes. Values are converted to the output's type first; integers wrap. The product of nothing is 1.
 
-use dala_spec::work::FoldOp;
-use dala_spec::{Data, DeviceFacts, Lowering, Signature, SpecError};
+use dala_plan::work::FoldOp;
+use dala_plan::{DeviceFacts, Lowering};
+use dala_spec::{Data, Signature, SpecError};
 
 use crate::lower::reduce;
 use crate::{Kernel, Reference};

@@ -1,8 +1,9 @@
 //! Sum over axes. Values are converted to the output's type first, so that bytes can be summed in `u32`; integers wrap. Nothing
 //! sums to 0.
 
-use dala_spec::work::FoldOp;
-use dala_spec::{Data, DeviceFacts, Lowering, Signature, SpecError};
+use dala_plan::work::FoldOp;
+use dala_plan::{DeviceFacts, Lowering};
+use dala_spec::{Data, Signature, SpecError};
 
 use crate::lower::reduce;
 use crate::{Kernel, Reference};

@@ -1,10 +1,8 @@
 //! The same elements under another shape, which the output gives.
 
-use dala_spec::work::Map;
-use dala_spec::{
-    Class, Data, DeviceFacts, KernelSpec, Lowering, NUMBERS, OutputDType, Place, Shape, ShapeCall, ShapeProblem,
-    Signature, SpecError, Task,
-};
+use dala_plan::work::Map;
+use dala_plan::{DeviceFacts, Lowering, Place, Task};
+use dala_spec::{Class, Data, KernelSpec, NUMBERS, OutputDType, Shape, ShapeCall, ShapeProblem, Signature, SpecError};
 
 use crate::lower::shapes;
 use crate::{Kernel, Reference};

@@ -1,8 +1,9 @@
 //! Part of a buffer: `out[i] = x[start + i * step]` along each axis. The output's shape says how many elements there are.
 
+use dala_plan::{DeviceFacts, Lowering, Place};
 use dala_spec::{
-    Class, Data, DeviceFacts, KernelSpec, Lowering, NUMBERS, OutputDType, ParamKind, Place, Shape, ShapeCall,
-    ShapeProblem, Signature, SpecError, param,
+    Class, Data, KernelSpec, NUMBERS, OutputDType, ParamKind, Shape, ShapeCall, ShapeProblem, Signature, SpecError,
+    param,
 };
 
 use crate::keys::{START, STEP};

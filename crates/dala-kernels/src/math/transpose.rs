@@ -1,8 +1,9 @@
 //! The axes in another order: axis `i` of the output is axis `axes[i]` of the input; reversed if nothing is said.
 
+use dala_plan::{DeviceFacts, Lowering, Place};
 use dala_spec::{
-    Class, Data, DeviceFacts, KernelSpec, Lowering, NUMBERS, OutputDType, ParamKind, Place, Shape, ShapeCall,
-    ShapeProblem, Signature, SpecError, param,
+    Class, Data, KernelSpec, NUMBERS, OutputDType, ParamKind, Shape, ShapeCall, ShapeProblem, Signature, SpecError,
+    param,
 };
 
 use crate::keys::AXES;

@@ -1,10 +1,10 @@
 //! Mean of each window of pictures `{batch, height, width, channels}`: of what lies inside the picture, or with `count_padding` of
 //! the zeros around it as well.
 
-use dala_spec::work::{Argument, Fragment, Pool, PoolOp};
+use dala_plan::work::{Argument, Fragment, Pool, PoolOp};
+use dala_plan::{DeviceFacts, Lowering, Place, Task};
 use dala_spec::{
-    Class, Data, DeviceFacts, Expr, FLOATS, KernelSpec, Lowering, OutputDType, ParamKind, Place, Signature, SpecError,
-    Task, Tolerance, param,
+    Class, Data, Expr, FLOATS, KernelSpec, OutputDType, ParamKind, Signature, SpecError, Tolerance, param,
 };
 
 use crate::keys::COUNT_PADDING;

@@ -1,11 +1,12 @@
 //! Convolution of pictures: `activation(sum over windows of x · weight + bias)`. Pictures are `{batch, height, width, channels}`,
 //! `weight` is `{rows, columns, channels / groups, out}`. With as many groups as channels, each is convolved by itself.
 
+use dala_plan::work::{Argument, Fragment, Pool, PoolOp, Windows};
+use dala_plan::{DeviceFacts, Lowering, Place, Task};
 use dala_spec::expr::CompareOp;
-use dala_spec::work::{Argument, Fragment, Pool, PoolOp, Windows};
 use dala_spec::{
-    Class, Data, DeviceFacts, Expr, FLOATS, KernelSpec, Lowering, OutputDType, ParamKind, Place, ResolvedParams, Shape,
-    ShapeCall, ShapeProblem, Signature, SpecError, Task, TensorType, Tolerance, param,
+    Class, Data, Expr, FLOATS, KernelSpec, OutputDType, ParamKind, ResolvedParams, Shape, ShapeCall, ShapeProblem,
+    Signature, SpecError, TensorType, Tolerance, param,
 };
 
 use crate::keys::{ACTIVATION, GROUPS, LAYOUT};

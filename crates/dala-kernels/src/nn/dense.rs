@@ -1,9 +1,10 @@
 //! A fully connected layer: `activation(x · weight + bias)`. `weight` is `{in, out}`, or `{out, in}` with `transpose_weight`.
 
+use dala_plan::{DeviceFacts, Lowering};
 use dala_spec::expr::UnaryOp;
 use dala_spec::{
-    Class, Data, DeviceFacts, Expr, FLOATS, KernelSpec, Lowering, OutputDType, ParamKind, Shape, ShapeCall,
-    ShapeProblem, Signature, SpecError, Tolerance, param,
+    Class, Data, Expr, FLOATS, KernelSpec, OutputDType, ParamKind, Shape, ShapeCall, ShapeProblem, Signature,
+    SpecError, Tolerance, param,
 };
 
 use crate::keys::{ACTIVATION, TRANSPOSE_WEIGHT};

@@ -1,10 +1,11 @@
 //! The mean of each channel of pictures: `{batch, height, width, channels}` becomes `{batch, 1, 1, channels}`. The mean of nothing
 //! is NaN.
 
-use dala_spec::work::FoldOp;
+use dala_plan::work::FoldOp;
+use dala_plan::{DeviceFacts, Lowering};
 use dala_spec::{
-    Class, Data, DeviceFacts, Expr, FLOATS, KernelSpec, Lowering, OutputDType, Scalar, Shape, ShapeCall, ShapeProblem,
-    Signature, SpecError, Tolerance,
+    Class, Data, Expr, FLOATS, KernelSpec, OutputDType, Scalar, Shape, ShapeCall, ShapeProblem, Signature, SpecError,
+    Tolerance,
 };
 
 use crate::lower::reduce::{Reduction, reduced};

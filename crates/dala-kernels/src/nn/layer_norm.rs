@@ -1,11 +1,12 @@
 //! Layer normalisation over the last axis: `(x - mean) / sqrt(variance + epsilon) * scale + bias`, with the variance of the whole
 //! line (divided by its length). `scale` and `bias` have one element for each place of the axis, or one for all.
 
+use dala_plan::work::{Argument, Finish, FoldOp, Fragment, Phase};
+use dala_plan::{DeviceFacts, Lowering, Place, Task};
 use dala_spec::expr::UnaryOp;
-use dala_spec::work::{Argument, Finish, FoldOp, Fragment, Phase};
 use dala_spec::{
-    Class, Data, DeviceFacts, Expr, FLOATS, KernelSpec, Lowering, OutputDType, ParamKind, Place, Shape, ShapeCall,
-    ShapeProblem, Signature, SpecError, Task, Tolerance, param,
+    Class, Data, Expr, FLOATS, KernelSpec, OutputDType, ParamKind, Shape, ShapeCall, ShapeProblem, Signature,
+    SpecError, Tolerance, param,
 };
 
 use crate::keys::EPSILON;

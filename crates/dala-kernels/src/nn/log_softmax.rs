@@ -1,7 +1,8 @@
 //! Logarithm of the softmax along an axis: `x - max - log(sum(exp(x - max)))`.
 
+use dala_plan::{DeviceFacts, Lowering};
 use dala_spec::expr::UnaryOp;
-use dala_spec::{Data, DeviceFacts, Expr, Lowering, Signature, SpecError};
+use dala_spec::{Data, Expr, Signature, SpecError};
 
 use crate::lower::softmax;
 use crate::{Kernel, Reference};

@@ -1,9 +1,8 @@
 //! Largest element of each window of pictures `{batch, height, width, channels}`. What is added around a picture never counts.
 
-use dala_spec::work::{Argument, Fragment, Pool, PoolOp};
-use dala_spec::{
-    Class, Data, DeviceFacts, Expr, FLOATS, KernelSpec, Lowering, OutputDType, Place, Signature, SpecError, Task,
-};
+use dala_plan::work::{Argument, Fragment, Pool, PoolOp};
+use dala_plan::{DeviceFacts, Lowering, Place, Task};
+use dala_spec::{Class, Data, Expr, FLOATS, KernelSpec, OutputDType, Signature, SpecError};
 
 use crate::lower::windows;
 use crate::{Kernel, Reference};

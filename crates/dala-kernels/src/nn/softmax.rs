@@ -1,6 +1,7 @@
 //! Softmax along an axis: `exp(x - max) / sum(exp(x - max))`, so that large values do not overflow.
 
-use dala_spec::{Data, DeviceFacts, Expr, Lowering, Signature, SpecError};
+use dala_plan::{DeviceFacts, Lowering};
+use dala_spec::{Data, Expr, Signature, SpecError};
 
 use crate::lower::softmax;
 use crate::{Kernel, Reference};

@@ -7,7 +7,8 @@
 mod wrong;
 
 use dala_kernels::Registry;
-use dala_spec::{Blueprint, DType, DeviceFacts, PipelineSpec, PipelineText, StageSpec, TensorType};
+use dala_plan::{Blueprint, DeviceFacts, PipelineSpec, PipelineText, StageSpec};
+use dala_spec::{DType, TensorType};
 
 fn cpu() -> DeviceFacts {
     DeviceFacts::of_a_cpu()

@@ -1,7 +1,7 @@
 //! Pipelines that are wrong, and what is said about them: the table is `wrong.md`.
 
 use dala_kernels::Registry;
-use dala_spec::DeviceFacts;
+use dala_plan::DeviceFacts;
 
 use super::{cpu, gpu, pipeline};
 

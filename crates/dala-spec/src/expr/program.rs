@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, LazyLock};
 
-use crate::{DType, DeviceFacts, Scalar, Support, Unsupported};
+use crate::{DType, Scalar};
 
 /// The number of the op whose result is meant.
 pub type Reg = usize;
@@ -464,54 +464,6 @@ impl Program {
         self.ops().iter().any(|op| matches!(op, Op::Index | Op::Coord(_) | Op::Dim(_)))
     }
 
-    /// How a device with these facts would run it.
-    ///
-    /// # Errors
-    ///
-    /// The first thing the device does not support, with what it does support instead.
-    pub fn support(&self, facts: &DeviceFacts) -> Result<Support, Unsupported> {
-        let needed = self.inputs().len() + self.outputs().len();
-        if needed > facts.max_bindings {
-            return Err(Unsupported::Bindings { needed, max: facts.max_bindings });
-        }
-        // A copy moves words, so that every type can be copied everywhere.
-        if self.is_copy() {
-            return Ok(Support::Native);
-        }
-        self.computes(facts)
-    }
-
-    /// As [`support`](Program::support), for a program whose values pass through registers of their own type.
-    pub(crate) fn computes(&self, facts: &DeviceFacts) -> Result<Support, Unsupported> {
-        let mut support = Support::Native;
-        let stored = self.inputs().iter().map(|input| input.dtype).chain(self.outputs().iter().copied());
-        let computed = self.types().iter().filter_map(|ty| ty.dtype());
-        for dtype in stored.chain(computed) {
-            match facts.support(dtype) {
-                Support::Native => {}
-                Support::Packed => support = Support::Packed,
-                Support::Refused => return Err(Unsupported::DType { dtype, supported: facts.dtypes() }),
-            }
-        }
-        for (op, ty) in self.ops().iter().zip(self.types()) {
-            let function = match op {
-                Op::Unary(op @ (UnaryOp::Exp | UnaryOp::Log | UnaryOp::Sin | UnaryOp::Cos | UnaryOp::Tanh), _) => {
-                    (*ty == Ty::F64 && !facts.f64_functions).then(|| op.name())
-                }
-                Op::Binary(BinaryOp::Pow, ..) => (*ty == Ty::F64 && !facts.f64_functions).then_some("pow"),
-                // Our own polynomial for `erf` has the precision of f32.
-                Op::Unary(UnaryOp::Erf, _) => (*ty == Ty::F64).then_some("erf"),
-                _ => None,
-            };
-            if let Some(function) = function {
-                return Err(Unsupported::Function { function, dtype: DType::F64, supported: vec![DType::F32] });
-            }
-        }
-        Ok(support)
-    }
-}
-
-impl Program {
     /// What computing one element costs, in simple operations.
     pub fn weight(&self) -> u64 {
         let weight = |op: &Op| match op {

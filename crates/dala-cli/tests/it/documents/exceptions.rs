@@ -52,7 +52,7 @@ pub(crate) const NOT_RUN: &[Exception] = &[
     ci("scripts/run-examples cpu", EXAMPLES),
     // Tests.
     ci("cargo test -p dala-cli documents", TESTS),
-    ci("cargo test -p dala-spec", TESTS),
+    ci("cargo test -p dala-spec -p dala-plan", TESTS),
     ci("cargo test -p dala-schedule", TESTS),
     ci(
         "cargo test -p dala-schedule --features shuttle queue",

@@ -42,8 +42,7 @@ pub(super) struct Codes {
 impl Codes {
     pub(super) fn new(f16_evaluation: F16Evaluation) -> Codes {
         let (name, features) = cubecl_llvm::host_cpu_target();
-        let sources = (dala_kernels::SOURCES, dala_spec::SOURCES);
-        let machine = format!("{name} {features} {ALIGNMENT} {f16_evaluation:?} {sources:?}");
+        let machine = format!("{name} {features} {ALIGNMENT} {f16_evaluation:?} {:?}", dala_kernels::SOURCES);
         Codes { known: Mutex::default(), f16_evaluation, machine }
     }
 

@@ -24,7 +24,7 @@ use cubecl::server::{Handle, ServerError};
 use cubecl_environment::stream::StreamId;
 use cubecl_server::storage::{BytesResource, ManagedResource};
 use dala_kernels::launch as kernels;
-use dala_spec::DeviceFacts;
+use dala_plan::DeviceFacts;
 use smallvec::SmallVec;
 
 use super::ending::Call;

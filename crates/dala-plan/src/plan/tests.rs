@@ -1,9 +1,11 @@
 //! Random graphs of programs: what a plan computes, on the host, is what its stages compute one by one.
 
+use dala_spec::expr::interpret;
+use dala_spec::{DType, Data, Expr, Program, ResolvedParams, Scalar, Scope, Shape, Signature, TensorType};
+
 use super::*;
-use crate::expr::interpret;
 use crate::work::{Argument, Finish, Fold, FoldOp, Fragment, Map, Move, Phase};
-use crate::{DType, Data, Expr, Lowering, Place, Program, ResolvedParams, Scalar, Scope, Shape, Signature, TensorType};
+use crate::{Lowering, Place};
 
 /// A small deterministic random number generator.
 struct Random(u64);
@@ -109,9 +111,9 @@ fn fragment_at(fragment: &Fragment, reads: &[Data], element: usize, values: &[Sc
 }
 
 fn fixed(program: &Program) -> Vec<Scalar> {
-    let value = |slot: &crate::expr::ParamSlot| match &slot.source {
-        crate::expr::ParamSource::Fixed(value) => *value,
-        crate::expr::ParamSource::Named(name) => panic!("{name} is not settled"),
+    let value = |slot: &dala_spec::expr::ParamSlot| match &slot.source {
+        dala_spec::expr::ParamSource::Fixed(value) => *value,
+        dala_spec::expr::ParamSource::Named(name) => panic!("{name} is not settled"),
     };
     program.params().iter().map(value).collect()
 }
@@ -127,7 +129,7 @@ fn run(task: &Task, reads: &[Vec<u8>], before: &[u8]) -> Vec<Vec<u8>> {
             return vec![whole];
         }
         Task::Map(map) => {
-            let load = |(bytes, (input, len)): (&Vec<u8>, (&crate::expr::InputSlot, &usize))| {
+            let load = |(bytes, (input, len)): (&Vec<u8>, (&dala_spec::expr::InputSlot, &usize))| {
                 Data::from_bytes(input.dtype, &bytes[..len * input.dtype.size()])
             };
             let slots = map.program.inputs().iter().zip(&map.lens);

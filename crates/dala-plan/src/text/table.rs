@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
+use dala_spec::{DType, ParamValue, Params, Shape, nearest};
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
 use super::{PipelineText, TextError, number};
-use crate::{CellSpec, DType, ParamValue, Params, PipelineSpec, Shape, StageSpec, nearest};
+use crate::{CellSpec, PipelineSpec, StageSpec};
 
 const RUN: [&str; 5] = ["kernel", "inputs", "input", "output", "params"];
 const COPY: [&str; 2] = ["copy", "to"];

@@ -1,12 +1,14 @@
 //! Where every value lies: in a user's buffer, in scratch memory that values share one after the other, or in a constant.
 
+use std::sync::Arc;
+
+use dala_spec::{Data, ResolvedParams, Scalar, Signature, SpecError, TensorType};
+
 use super::Verdict;
 use super::elide::{is_copy, works_in_place};
 use super::graph::{Graph, Node, NodeId, Origin, ValueId};
 use crate::work::Map;
-use std::sync::Arc;
-
-use crate::{Data, Place, ResolvedParams, Scalar, Signature, SpecError, Task, TensorType};
+use crate::{Place, Task};
 
 /// Sizes of scratch memory are multiples of this, as kernels read and write whole vectors.
 const STEP: usize = 512;
@@ -91,7 +93,7 @@ impl Blueprint {
         };
         let nothing = Signature {
             inputs: Vec::new(),
-            output: TensorType::new(crate::DType::U8, []),
+            output: TensorType::new(dala_spec::DType::U8, []),
             params: ResolvedParams::default(),
         };
         let place = |value: &ValueId| {

@@ -1,10 +1,6 @@
 //! A list of stages over buffers, some of which live only inside it, and what is wrong with it.
 
-mod text;
-
-pub use text::{PipelineText, TextError};
-
-use crate::{
+use dala_spec::{
     DType, KernelSpec, OutputDType, OutputShape, Params, ResolvedParams, Shape, ShapeCall, ShapeProblem, Signature,
     SpecError, TensorType, validate,
 };

@@ -18,7 +18,9 @@ pub use moves::{MOVE_AXES, Move};
 
 use std::sync::Arc;
 
-use crate::{Data, DeviceFacts, Program, Scalar, Shape, Signature, SpecError, Support, TensorType, Unsupported};
+use dala_spec::{Data, Program, Scalar, Shape, Signature, SpecError, TensorType, Unsupported};
+
+use crate::{DeviceFacts, Support};
 
 /// A buffer of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -161,8 +163,8 @@ impl Task {
         let mut support = Support::Native;
         for program in self.programs() {
             let own = match self {
-                Task::Map(_) => program.support(facts)?,
-                _ => program.computes(facts)?,
+                Task::Map(_) => facts.runs(program)?,
+                _ => facts.computes(program)?,
             };
             if own == Support::Packed {
                 support = Support::Packed;

@@ -1,7 +1,6 @@
 //! Programs inside other kernels.
 
-use crate::params::ResolvedParams;
-use crate::{DType, Expr, ExprError, Program, Signature, TensorType};
+use dala_spec::{DType, Expr, ExprError, Program, ResolvedParams, Signature, TensorType};
 
 /// Where a fragment's input comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -75,7 +74,8 @@ impl Fragment {
         };
         let program = Program::build(expr, &names, &signature)?;
         if program.uses_position() || program.reads_neighbours() {
-            return Err(ExprError::new("a part of a kernel knows no positions", &None));
+            let message = "a part of a kernel knows no positions".to_owned();
+            return Err(ExprError { message, source: None, span: None });
         }
         Ok(Fragment { program, sources: arguments.iter().map(|argument| argument.source).collect() })
     }

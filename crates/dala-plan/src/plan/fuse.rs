@@ -11,12 +11,13 @@
 
 use std::sync::Arc;
 
+use dala_spec::expr::{Feed, InputSlot, Op, Part};
+use dala_spec::{DType, Program, Shape};
+
 use super::Rules;
 use super::elide::works_in_place;
 use super::graph::{Graph, Node, NodeId, Origin, ValueId};
-use crate::expr::{Feed, InputSlot, Op, Part};
 use crate::work::{Finish, Fragment, Map, Source, Stencil, Task};
-use crate::{DType, Program, Shape};
 
 /// The most operations of a fused program: compiling takes longer the more there are.
 const MAX_OPS: usize = 160;

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use dala_spec::Data;
+use dala_spec::expr::interpret;
+
 use super::graph::{Graph, NodeId, Origin};
-use crate::expr::interpret;
-use crate::{Data, Task};
+use crate::Task;
 
 /// The most elements of a program that is interpreted: the device is quicker with more.
 const MAX_INTERPRETED: usize = 1 << 20;

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use super::explain::{clean, count, describe, format_bytes, place_name, size_of};
-use super::{Blueprint, BlueprintStep, External};
+use crate::plan::explain::{clean, count, describe, format_bytes, place_name, size_of};
+use crate::plan::{Blueprint, BlueprintStep, External};
 use crate::{Place, Task};
 
 /// Plans of more launches than this are cut short.
@@ -492,8 +492,9 @@ fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use dala_spec::DType;
+
     use super::*;
-    use crate::DType;
     use crate::plan::Call;
     use crate::plan::explain::tests::{cell, map, photo, planned, run, stencil, ty};
 

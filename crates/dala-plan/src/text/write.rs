@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use crate::{ParamValue, PipelineSpec, StageSpec};
+use dala_spec::ParamValue;
+
+use crate::{PipelineSpec, StageSpec};
 
 pub(super) fn write(spec: &PipelineSpec) -> String {
     let mut parts = Vec::new();
@@ -79,10 +81,11 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use dala_spec::{DType, Params, Shape};
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{CellSpec, DType, Params, PipelineText, Shape};
+    use crate::{CellSpec, PipelineText};
 
     #[test]
     fn a_saved_chain_is_a_readable_file() {

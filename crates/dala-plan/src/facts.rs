@@ -1,9 +1,7 @@
 //! What a device computes on, and how.
 
-use std::fmt;
-
-use crate::DType;
-use crate::error::list;
+use dala_spec::expr::{BinaryOp, Op, Ty, UnaryOp};
+use dala_spec::{DType, Program, Unsupported};
 
 /// How a device computes on an element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -102,58 +100,50 @@ impl DeviceFacts {
     pub fn dtypes(&self) -> Vec<DType> {
         DType::ALL.into_iter().filter(|dtype| self.support(*dtype) != Support::Refused).collect()
     }
-}
 
-/// Why a device cannot run a program.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unsupported {
-    /// It does not compute on the element type.
-    DType {
-        /// The element type.
-        dtype: DType,
-        /// The ones it does compute on.
-        supported: Vec<DType>,
-    },
-    /// It has no such function for the element type.
-    Function {
-        /// The function.
-        function: &'static str,
-        /// The element type.
-        dtype: DType,
-        /// The types it has the function for.
-        supported: Vec<DType>,
-    },
-    /// The program binds too many buffers.
-    Bindings {
-        /// How many it needs.
-        needed: usize,
-        /// How many the device binds.
-        max: usize,
-    },
-    /// The program counts elements beyond the largest index.
-    Length {
-        /// How many elements there are.
-        elements: usize,
-        /// The largest number of elements.
-        max: usize,
-    },
-}
+    /// How the device would run a program.
+    ///
+    /// # Errors
+    ///
+    /// The first thing the device does not support, with what it does support instead.
+    pub fn runs(&self, program: &Program) -> Result<Support, Unsupported> {
+        let needed = program.inputs().len() + program.outputs().len();
+        if needed > self.max_bindings {
+            return Err(Unsupported::Bindings { needed, max: self.max_bindings });
+        }
+        // A copy moves words, so that every type can be copied everywhere.
+        if program.is_copy() {
+            return Ok(Support::Native);
+        }
+        self.computes(program)
+    }
 
-impl fmt::Display for Unsupported {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Unsupported::DType { dtype, supported } => {
-                write!(f, "it does not compute on {dtype}, but on {}", list(supported).replace(" or ", " and "))
-            }
-            Unsupported::Function { function, dtype, supported } => {
-                write!(f, "it has no `{function}` for {dtype}, but for {}", list(supported).replace(" or ", " and "))
-            }
-            Unsupported::Bindings { needed, max } => {
-                write!(f, "the call binds {needed} buffers, and it binds at most {max}")
-            }
-            Unsupported::Length { elements, max } => {
-                write!(f, "the call has {elements} elements, and kernels index at most {max}")
+    /// As [`runs`](DeviceFacts::runs), for a program whose values pass through registers of their own type.
+    pub(crate) fn computes(&self, program: &Program) -> Result<Support, Unsupported> {
+        let mut support = Support::Native;
+        let stored = program.inputs().iter().map(|input| input.dtype).chain(program.outputs().iter().copied());
+        let computed = program.types().iter().filter_map(|ty| ty.dtype());
+        for dtype in stored.chain(computed) {
+            match self.support(dtype) {
+                Support::Native => {}
+                Support::Packed => support = Support::Packed,
+                Support::Refused => return Err(Unsupported::DType { dtype, supported: self.dtypes() }),
             }
         }
+        for (op, ty) in program.ops().iter().zip(program.types()) {
+            let function = match op {
+                Op::Unary(op @ (UnaryOp::Exp | UnaryOp::Log | UnaryOp::Sin | UnaryOp::Cos | UnaryOp::Tanh), _) => {
+                    (*ty == Ty::F64 && !self.f64_functions).then(|| op.name())
+                }
+                Op::Binary(BinaryOp::Pow, ..) => (*ty == Ty::F64 && !self.f64_functions).then_some("pow"),
+                // Our own polynomial for `erf` has the precision of f32.
+                Op::Unary(UnaryOp::Erf, _) => (*ty == Ty::F64).then_some("erf"),
+                _ => None,
+            };
+            if let Some(function) = function {
+                return Err(Unsupported::Function { function, dtype: DType::F64, supported: vec![DType::F32] });
+            }
+        }
+        Ok(support)
     }
 }

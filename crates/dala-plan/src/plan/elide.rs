@@ -1,10 +1,11 @@
 //! Copies that nobody can tell from none.
 
+use dala_spec::{Program, TensorType};
+
 use super::Verdict;
 use super::graph::{Graph, Node, NodeId, Origin, ValueId};
 use crate::Task;
 use crate::work::Map;
-use crate::{Program, TensorType};
 
 impl Graph {
     /// Leaves copies out: of a value that is there as long as its copy is read, and of a value that may as well be made where

@@ -7,8 +7,9 @@ mod write;
 use std::fmt;
 use std::ops::Range;
 
-use super::{CellSpec, PipelineSpec, StageSpec};
-use crate::TensorType;
+use dala_spec::TensorType;
+
+use crate::{CellSpec, PipelineSpec, StageSpec};
 
 /// The buffer that a chain starts from, and what a file calls the picture that it is given.
 const INPUT: &str = "input";
@@ -18,7 +19,8 @@ const OUTPUT: &str = "output";
 /// A pipeline as it is written: stages over buffers that have names. What is behind the names is said later.
 ///
 /// ```
-/// use dala_spec::{DType, PipelineText, TensorType};
+/// use dala_plan::PipelineText;
+/// use dala_spec::{DType, TensorType};
 ///
 /// let text = PipelineText::from_chain("blur(radius=3) | grayscale")?;
 /// assert_eq!(text.names(), ["input", "t0", "output"]);
@@ -26,7 +28,7 @@ const OUTPUT: &str = "output";
 /// let photo = TensorType::new(DType::U8, [480, 640, 3]);
 /// let spec = text.spec(&[("input", photo)]);
 /// assert!(!spec.cells[0].transient && spec.cells[1].transient);
-/// # Ok::<(), dala_spec::TextError>(())
+/// # Ok::<(), dala_plan::TextError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct PipelineText {
@@ -38,7 +40,7 @@ impl PipelineText {
     /// Reads a pipeline file.
     ///
     /// ```
-    /// use dala_spec::PipelineText;
+    /// use dala_plan::PipelineText;
     ///
     /// let text = PipelineText::from_toml(r#"
     ///     [buffers.soft]
@@ -56,7 +58,7 @@ impl PipelineText {
     ///     to = "output"
     /// "#)?;
     /// assert_eq!(text.names(), ["input", "soft", "output"]);
-    /// # Ok::<(), dala_spec::TextError>(())
+    /// # Ok::<(), dala_plan::TextError>(())
     /// ```
     ///
     /// # Errors
@@ -199,8 +201,9 @@ impl std::error::Error for TextError {}
 
 #[cfg(test)]
 mod tests {
+    use dala_spec::{DType, Shape};
+
     use super::*;
-    use crate::{DType, Shape};
 
     #[test]
     fn given_buffers_are_external_and_all_others_keep_what_was_declared() {

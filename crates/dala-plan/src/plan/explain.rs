@@ -1,9 +1,11 @@
 //! A plan as text: what a person reads, and what snapshot tests compare.
 
+use dala_spec::expr::Op;
+use dala_spec::{DType, TensorType};
+
 use super::{Blueprint, BlueprintStep, Verdict};
-use crate::expr::Op;
+use crate::StageSpec;
 use crate::work::{Fold, FoldOp, Map, Matmul, Place, PoolOp, Task, Windows};
-use crate::{DType, StageSpec, TensorType};
 
 impl Blueprint {
     /// The plan as text: its buffers, its launches in order, and what was fused, what was not, and why. Stages count from 0.
@@ -78,7 +80,7 @@ impl Blueprint {
     }
 
     /// What the plan comes to: stages and launches, bytes moved, scratch memory.
-    pub(super) fn totals(&self) -> Vec<String> {
+    pub(crate) fn totals(&self) -> Vec<String> {
         // A barrier is a stage without work.
         let stages = self.labels.iter().filter(|label| *label != StageSpec::Barrier.label()).count();
         let mut totals = vec![
@@ -165,7 +167,7 @@ pub fn format_bytes(bytes: usize) -> String {
 }
 
 /// What a launch does, in a few words.
-pub(super) fn describe(task: &Task) -> String {
+pub(crate) fn describe(task: &Task) -> String {
     match task {
         Task::Map(map) => describe_map(map),
         Task::Fold(fold) => describe_fold(fold),
@@ -274,7 +276,7 @@ fn several(batch: usize) -> String {
 }
 
 /// A number of things.
-pub(super) fn count(number: usize, of: &str) -> String {
+pub(crate) fn count(number: usize, of: &str) -> String {
     let ending = match (number, of.ends_with("ch")) {
         (1, _) => "",
         (_, true) => "es",
@@ -284,12 +286,12 @@ pub(super) fn count(number: usize, of: &str) -> String {
 }
 
 /// The bytes of a buffer.
-pub(super) fn size_of(ty: &TensorType) -> usize {
+pub(crate) fn size_of(ty: &TensorType) -> usize {
     ty.shape.len().saturating_mul(ty.dtype.size())
 }
 
 /// What a place is called in the plan.
-pub(super) fn place_name(place: Place) -> String {
+pub(crate) fn place_name(place: Place) -> String {
     match place {
         Place::Input(number) => format!("b{number}"),
         Place::Transient(number) => format!("t{number}"),
@@ -309,7 +311,7 @@ fn names(places: &[Place]) -> Vec<String> {
 }
 
 /// A name on one line, without anything that a terminal or a picture cannot show.
-pub(super) fn clean(name: &str) -> String {
+pub(crate) fn clean(name: &str) -> String {
     let shown = |c: char| !c.is_control() && !matches!(c, '\u{fffe}' | '\u{ffff}');
     name.chars().map(|c| if shown(c) { c } else { ' ' }).collect()
 }
@@ -336,22 +338,24 @@ fn table<const COLUMNS: usize>(rows: impl Iterator<Item = [String; COLUMNS]>) ->
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
+    use dala_spec::{Expr, Program, ResolvedParams, Scope, Signature};
+
     use super::*;
     use crate::plan::{Call, Cell, Graph, Rules, plan};
     use crate::work::{Argument, Border, Count, Filter, Finish, Fragment, Matmul, Move, Pack, Phase, Stencil, Tile};
-    use crate::{DeviceFacts, Expr, Lowering, Program, ResolvedParams, Scope, Signature};
+    use crate::{DeviceFacts, Lowering};
 
-    pub(in crate::plan) fn ty(dtype: DType, dims: &[usize]) -> TensorType {
+    pub(crate) fn ty(dtype: DType, dims: &[usize]) -> TensorType {
         TensorType::new(dtype, dims)
     }
 
-    pub(in crate::plan) fn cell(name: &str, ty: TensorType) -> Cell {
+    pub(crate) fn cell(name: &str, ty: TensorType) -> Cell {
         Cell { ty, name: name.to_owned(), transient: name.is_empty() }
     }
 
     /// A program of inputs `x` and `y` with these types.
-    pub(in crate::plan) fn map(text: &str, inputs: &[TensorType], output: TensorType) -> Task {
+    pub(crate) fn map(text: &str, inputs: &[TensorType], output: TensorType) -> Task {
         let names = &["x", "y"][..inputs.len()];
         let expr = Expr::parse(text, &Scope::new(names.iter().copied(), [""; 0])).unwrap();
         let (shape, lens) = (output.shape.clone(), inputs.iter().map(|input| input.shape.len()).collect());
@@ -365,7 +369,7 @@ pub(super) mod tests {
         Fragment::build(&expr, arguments, output, &ResolvedParams::default()).unwrap()
     }
 
-    pub(in crate::plan) fn stencil(radius: usize, dims: [usize; 3]) -> Task {
+    pub(crate) fn stencil(radius: usize, dims: [usize; 3]) -> Task {
         let weights = vec![1.0; 2 * radius + 1];
         Task::Stencil(Stencil {
             height: dims[0],
@@ -380,13 +384,13 @@ pub(super) mod tests {
         })
     }
 
-    pub(in crate::plan) fn run(task: Task, inputs: &[usize], output: usize) -> Call {
+    pub(crate) fn run(task: Task, inputs: &[usize], output: usize) -> Call {
         let mut lowering = Lowering::new();
         lowering.step(task, (0..inputs.len()).map(Place::Input).collect::<Vec<_>>(), Place::Output);
         Call::Run { lowering, inputs: inputs.to_vec(), output }
     }
 
-    pub(in crate::plan) fn planned(cells: &[Cell], calls: Vec<Call>, labels: &[&str], fuse: bool) -> Blueprint {
+    pub(crate) fn planned(cells: &[Cell], calls: Vec<Call>, labels: &[&str], fuse: bool) -> Blueprint {
         let facts = DeviceFacts {
             name: "test".to_owned(),
             max_bindings: 8,
@@ -399,7 +403,7 @@ pub(super) mod tests {
     }
 
     /// A photo is blurred, sharpened, and inverted after a barrier.
-    pub(in crate::plan) fn photo(fuse: bool) -> Blueprint {
+    pub(crate) fn photo(fuse: bool) -> Blueprint {
         let picture = ty(DType::U8, &[1080, 1920, 4]);
         let cells = [
             cell("photo", picture.clone()),

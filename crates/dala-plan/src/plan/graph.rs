@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use dala_spec::{DType, Data, Program, SpecError, TensorType};
+
 use crate::work::{Map, Task};
-use crate::{DType, Data, Lowering, Place, Program, SpecError, TensorType};
+use crate::{Lowering, Place};
 
 /// A value, by number.
 pub type ValueId = usize;

@@ -1,7 +1,9 @@
 //! Matrix products, and counting.
 
+use dala_spec::{DType, Data};
+
 use super::Fragment;
-use crate::{DType, Data, DeviceFacts};
+use crate::DeviceFacts;
 
 /// The part of a product that one unit keeps in its registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

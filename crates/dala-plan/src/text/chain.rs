@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
+use dala_spec::{ParamValue, Params};
+
 use super::{INPUT, OUTPUT, PipelineText, TextError, number};
-use crate::{ParamValue, Params, PipelineSpec, StageSpec};
+use crate::{PipelineSpec, StageSpec};
 
 pub(super) fn read(text: &str) -> Result<PipelineText, TextError> {
     let mut reader = Reader { text, at: 0 };

@@ -11,12 +11,11 @@
 //! does memory matter before the layout.
 
 mod elide;
-mod explain;
+pub(crate) mod explain;
 mod fold;
 mod fuse;
 mod graph;
 mod layout;
-mod svg;
 #[cfg(test)]
 mod tests;
 
@@ -25,7 +24,9 @@ pub use fuse::Verdict;
 pub use graph::{Call, Cell, Graph, Node, NodeId, Origin, Value, ValueId};
 pub use layout::{Blueprint, BlueprintStep, External};
 
-use crate::{DeviceFacts, SpecError, Task};
+use dala_spec::SpecError;
+
+use crate::{DeviceFacts, Task};
 
 /// What planning needs to know of a device, and of those that launch tasks on it.
 pub struct Rules<'a> {
