@@ -23,7 +23,7 @@ pub(crate) struct Allocation {
     _reservation: Reservation,
 }
 
-const STEP: usize = dala_kernels::launch::CAPACITY_STEP;
+const STEP: usize = dala_plan::CAPACITY_STEP;
 
 impl Pool {
     pub(crate) fn new(engine: Arc<dyn Engine>, account: Arc<Account>) -> Pool {

@@ -1,10 +1,10 @@
 //! From stages to a plan: every stage is checked, lowered and planned together with the others.
 
 use dala_plan::plan::{Call, Cell, Graph, plan};
-use dala_plan::{Blueprint, DeviceFacts, Lowering, PipelineSpec, Rules, StageProblem, StageSpec, Task};
+use dala_plan::work::LARGEST_INDEX;
+use dala_plan::{Blueprint, DeviceFacts, Lowering, PipelineSpec, Rules, StageProblem, StageSpec};
 use dala_spec::{Signature, SpecError, TensorType, Unsupported};
 
-use crate::launch::{self, CAPACITY_STEP};
 use crate::{Kernel, Registry, Work};
 
 /// Plans a pipeline for a device. Without `fuse`, every stage is launched by itself.
@@ -60,7 +60,7 @@ pub fn compile(
         transient: cell.transient,
     };
     let cells: Vec<Cell> = pipeline.cells.iter().zip(checked.types).map(cell).collect();
-    let rules = Rules { facts, launches: &|task| launch::launches(task, facts) && in_reach(task), fuse };
+    let rules = Rules { facts, fuse };
     let blueprint = Graph::build(&cells, calls, labels).and_then(|graph| plan(graph, &rules));
     blueprint.map_err(|error| vec![StageProblem { stage: 0, error }])
 }
@@ -118,32 +118,9 @@ pub fn supported(kernel: &Kernel, signature: &Signature, facts: &DeviceFacts) ->
     let types = signature.inputs.iter().chain([&signature.output]).chain(&lowering.transients);
     let lens = types.map(|ty| ty.shape.len()).chain(lowering.constants.iter().map(|data| data.len()));
     let longest = lens.max().unwrap_or(0);
-    let elements = lowering.steps.iter().map(|step| longest_indexed(&step.task, longest)).max().unwrap_or(0);
+    let elements = lowering.steps.iter().map(|step| step.task.kind().indexed(longest)).max().unwrap_or(0);
     match elements > LARGEST_INDEX {
         true => Err(refuse(Unsupported::Length { elements, max: LARGEST_INDEX })),
         false => Ok(lowering),
-    }
-}
-
-/// Positions are 32 bits wide, except where whole buffers are walked through once.
-const LARGEST_INDEX: usize = i32::MAX as usize - CAPACITY_STEP;
-
-/// The most elements among which a task looks for one, where its call has buffers of `longest`.
-fn longest_indexed(task: &Task, longest: usize) -> usize {
-    match task {
-        Task::Map(map) if !map.program.uses_position() && !map.program.reads_neighbours() => 0,
-        // Views of large elements count words.
-        Task::Map(map) => map.lens.iter().copied().chain([map.shape.len(), longest]).max().unwrap_or(0),
-        Task::Move(moved) => moved.sizes.0.max(moved.sizes.1).max(longest),
-        _ => longest,
-    }
-}
-
-/// Whether a fused task indexes no further than it can.
-pub(crate) fn in_reach(task: &Task) -> bool {
-    match task {
-        Task::Map(map) => longest_indexed(task, map.shape.len()) <= LARGEST_INDEX,
-        // The calls it was made of were checked.
-        _ => true,
     }
 }

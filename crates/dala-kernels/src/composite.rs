@@ -6,8 +6,7 @@ use dala_plan::plan::{Call, Cell, Graph, plan};
 use dala_plan::{DeviceFacts, Lowering, Place, Rules, Step};
 use dala_spec::{DType, Data, Params, Signature, SpecError, TensorType, validate};
 
-use crate::compile::in_reach;
-use crate::{Kernel, Registry, launch, supported};
+use crate::{Kernel, Registry, supported};
 
 /// Calls of kernels, one after the other, over the inputs of a call, constants and what earlier calls gave. Cells have numbers; the
 /// first ones are the inputs.
@@ -182,7 +181,7 @@ pub fn fused(lowering: Lowering, signature: &Signature, facts: &DeviceFacts) -> 
     let types = signature.inputs.iter().chain([&signature.output]);
     let cells: Vec<Cell> = types.map(|ty| Cell { ty: ty.clone(), name: String::new(), transient: false }).collect();
     let call = Call::Run { lowering, inputs: (0..output).collect(), output };
-    let rules = Rules { facts, launches: &|task| launch::launches(task, facts) && in_reach(task), fuse: true };
+    let rules = Rules { facts, fuse: true };
     let blueprint = plan(Graph::build(&cells, vec![call], vec![String::new()])?, &rules)?;
     let place = |place: &Place| match *place {
         Place::Input(number) if number == output => Place::Output,

@@ -4,9 +4,10 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use crate::plan::explain::{clean, count, describe, format_bytes, place_name, size_of};
+use crate::Place;
+use crate::plan::explain::{clean, place_name, size_of};
 use crate::plan::{Blueprint, BlueprintStep, External};
-use crate::{Place, Task};
+use crate::words::{count, format_bytes};
 
 /// Plans of more launches than this are cut short.
 const MOST_CARDS: usize = 60;
@@ -71,7 +72,7 @@ impl Blueprint {
             Card {
                 number: (index + 1).to_string(),
                 stages: self.stage_labels(step).iter().map(|label| fit(label, 12.0, 200.0)).collect(),
-                task: fit(&describe(&step.task), 13.0, 460.0),
+                task: fit(&step.task.kind().describe(), 13.0, 460.0),
                 detail: format!("{} moved{more}", format_bytes(step.bytes)),
                 barrier: index > 0 && self.steps[index - 1].era != step.era,
                 spot: Spot::default(),
@@ -101,9 +102,7 @@ impl Blueprint {
                 let flow = *current.entry(*place).or_insert_with(|| start(&mut flows, *place, "input"));
                 push(&mut flows[flow].readers, card);
             }
-            // Kernels other than programs make one thing; what else they write is for themselves.
-            let results = if let Task::Map(_) = step.task { usize::MAX } else { 1 };
-            for place in step.writes.iter().take(results) {
+            for place in step.writes.iter().take(step.task.kind().results()) {
                 // What nobody has read by now is written in parts.
                 let part = current.get(place).copied().filter(|flow| flows[*flow].readers.is_empty());
                 let flow = part.unwrap_or_else(|| start(&mut flows, *place, "output"));

@@ -3,6 +3,9 @@
 use dala_spec::expr::{BinaryOp, Op, Ty, UnaryOp};
 use dala_spec::{DType, Program, Unsupported};
 
+/// Every buffer's size in bytes is a multiple of this, so that whole vectors can be read and written at its end.
+pub const CAPACITY_STEP: usize = 512;
+
 /// How a device computes on an element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]

@@ -28,9 +28,10 @@ mod facts;
 mod pipeline;
 pub mod plan;
 mod text;
+pub mod words;
 pub mod work;
 
-pub use facts::{DeviceFacts, Support};
+pub use facts::{CAPACITY_STEP, DeviceFacts, Support};
 pub use pipeline::{CellSpec, CheckedPipeline, PipelineSpec, StageProblem, StageSpec};
 pub use plan::{Blueprint, Rules};
 pub use text::{PipelineText, TextError};

@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use dala_kernels::launch::CAPACITY_STEP;
-use dala_plan::{DeviceFacts, Support, Task};
+use dala_plan::{CAPACITY_STEP, DeviceFacts, Support, Task};
 use dala_spec::expr::interpret;
 use dala_spec::{DType, Data};
 

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::EngineError;
 
 /// Sizes are multiples of this.
-pub(super) const STEP: u64 = dala_kernels::launch::CAPACITY_STEP as u64;
+pub(super) const STEP: u64 = dala_plan::CAPACITY_STEP as u64;
 /// Larger pieces are allocated on their own.
 pub(super) const LARGEST_SLOT: u64 = 64 * 1024;
 /// The size of a chunk, at most; at least sixteen slots fit.

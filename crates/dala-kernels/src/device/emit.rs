@@ -47,11 +47,7 @@ impl Layout {
 
     /// Where the vector at a position of a buffer is.
     pub(super) fn pointer(self, scope: &Scope, buffer: Value, position: Value) -> Value {
-        if self.free {
-            return vector_pointer(scope, buffer, position, self.width);
-        }
-        let index = IndexOp::maybe_checked(scope.ctx_mut(), buffer, position, false);
-        scope.register_with_result(&index)
+        vector_pointer(scope, buffer, position, if self.free { self.width } else { 1 })
     }
 
     /// How many positions so many elements have.
@@ -101,8 +97,8 @@ impl Layout {
     }
 }
 
-/// Where the vector of `width` elements is that begins at an element of a list. Only for kernels that are compiled for memory
-/// that is aligned to elements.
+/// Where the vector of `width` elements is that begins at an element of a list, be it a vector itself where `width` is 1. Wider
+/// ones are only for kernels that are compiled for memory that is aligned to elements.
 pub(super) fn vector_pointer(scope: &Scope, list: Value, element: Value, width: usize) -> Value {
     let index = IndexOp::maybe_checked(scope.ctx_mut(), list, element, false);
     let first = scope.register_with_result(&index);
@@ -267,9 +263,7 @@ impl<'a> Emitter<'a> {
     }
 
     fn load_at(&self, buffer: Value, position: Value) -> Value {
-        let index = IndexOp::maybe_checked(self.scope().ctx_mut(), buffer, position, false);
-        let pointer = self.scope().register_with_result(&index);
-        ir::read_value(self.scope(), pointer)
+        ir::read_value(self.scope(), vector_pointer(self.scope(), buffer, position, 1))
     }
 
     /// The vector of elements or words at a position.

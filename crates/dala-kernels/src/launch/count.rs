@@ -5,47 +5,49 @@ use cubecl::prelude::*;
 use dala_plan::DeviceFacts;
 use dala_plan::work::Count;
 
-use super::{Bound, Geometry, LaunchRefused};
+use super::{Bound, Geometry, LaunchRefused, Launcher};
 use crate::device::args::{Buffers, Scalars};
 use crate::device::emit::Layout;
 use crate::device::fragment::{CompileCount, Part, Values, Whereabouts, count_compilation, fragment_value};
 
-pub(super) fn geometry(count: &Count, facts: &DeviceFacts) -> Geometry {
-    Geometry::spread(count.parts, 1, facts)
-}
-
-pub(super) fn launch(
-    client: &Client,
-    compiled: &CompileCount,
-    count: &Count,
-    geometry: Geometry,
-    bound: &Bound,
-) -> Result<(), LaunchRefused> {
-    geometry.check(count.parts)?;
-    let layout = bound.layout(1);
-    let reads = bound.fragment_reads(&[&count.bin], layout, 0, count.len, 0)?;
-    let output = bound.slice_mut(0, 4, count.parts * count.bins)?;
-    let [bin] = Part::each([&count.bin], 0);
-    // SAFETY: each part stays in its own row of bins and in its own share of the elements.
-    unsafe {
-        count_bins::launch_unchecked(
-            client,
-            geometry.count(),
-            CubeDim::new_1d(geometry.units),
-            reads,
-            output,
-            bound.scalars(),
-            count.len as u32,
-            count.bins as u32,
-            count.parts as u32,
-            count.len.div_ceil(count.parts) as u32,
-            geometry.steps,
-            bin,
-            layout,
-            compiled.clone(),
-        );
+impl Launcher for Count {
+    fn geometry(&self, facts: &DeviceFacts) -> Geometry {
+        Geometry::spread(self.parts, 1, facts)
     }
-    Ok(())
+
+    fn launch(
+        &self,
+        client: &Client,
+        compiled: &CompileCount,
+        geometry: Geometry,
+        bound: &Bound,
+    ) -> Result<(), LaunchRefused> {
+        geometry.check(self.parts)?;
+        let layout = bound.layout(1);
+        let reads = bound.fragment_reads(&[&self.bin], layout, 0, self.len, 0)?;
+        let output = bound.slice_mut(0, 4, self.parts * self.bins)?;
+        let [bin] = Part::each([&self.bin], 0);
+        // SAFETY: each part stays in its own row of bins and in its own share of the elements.
+        unsafe {
+            count_bins::launch_unchecked(
+                client,
+                geometry.count(),
+                CubeDim::new_1d(geometry.units),
+                reads,
+                output,
+                bound.scalars(),
+                self.len as u32,
+                self.bins as u32,
+                self.parts as u32,
+                self.len.div_ceil(self.parts) as u32,
+                geometry.steps,
+                bin,
+                layout,
+                compiled.clone(),
+            );
+        }
+        Ok(())
+    }
 }
 
 #[cube(launch_unchecked)]

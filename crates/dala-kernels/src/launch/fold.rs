@@ -8,13 +8,12 @@
 
 use cubecl::client::Client;
 use cubecl::prelude::*;
-use dala_plan::work::{Finish, Fold, FoldOp, Fragment};
-use dala_plan::{DeviceFacts, Support};
+use dala_plan::DeviceFacts;
+use dala_plan::work::{Finish, Fold, FoldOp, TaskKind};
+use dala_spec::Scalar;
 use dala_spec::expr::{BinaryOp, CompareOp, LogicOp, Ty};
-use dala_spec::{DType, Scalar};
 
-use super::map::cpu_width;
-use super::{Bound, Geometry, LaunchRefused, dividing_width, fitting_width};
+use super::{Bound, Geometry, LaunchRefused, Launcher, check_elements};
 use crate::device::args::{Buffers, Scalars};
 use crate::device::arithmetic::{Generator, Lanes};
 use crate::device::emit::Layout;
@@ -37,52 +36,6 @@ struct FoldCode {
     finish_layout: Layout,
 }
 
-/// How many elements a unit takes at a time.
-pub fn width(fold: &Fold, facts: &DeviceFacts) -> usize {
-    let (Finish::Each(finish) | Finish::Once(finish)) = &fold.finish;
-    let mut programs = fold.phases.iter().map(|phase| &phase.of).chain([finish]).map(|fragment| &fragment.program);
-    let bytes = facts.u8 == Support::Packed
-        && programs.any(|program| program.inputs().iter().any(|input| input.dtype == DType::U8));
-    match vector_width(fold, facts) {
-        // Parts of a word are taken one by one.
-        2 if bytes => 1,
-        width => width,
-    }
-}
-
-fn vector_width(fold: &Fold, facts: &DeviceFacts) -> usize {
-    if !facts.cpu {
-        if fold.inner > 1 {
-            return dividing_width(fold.inner, 4);
-        }
-        // A line must start and end, and each of its pieces too, where a vector does.
-        let length = dividing_width(fold.length, 4);
-        return if fold.piece < fold.length { length.min(dividing_width(fold.piece, 4)) } else { length };
-    }
-    if fold.inner > 1 {
-        // Wide ones read more of a row at once; where too much of the last one would be done twice, narrower ones.
-        let (Finish::Each(finish) | Finish::Once(finish)) = &fold.finish;
-        let programs = fold.phases.iter().map(|phase| &phase.of).chain([finish]).map(|fragment| &fragment.program);
-        let widest = programs.map(cpu_width).min().unwrap_or(16).min(fitting_width(fold.inner, 64));
-        let wasted = |width: usize| fold.inner.next_multiple_of(width) - fold.inner;
-        let widths = std::iter::successors(Some(widest), |width| (*width > 16).then_some(width / 2));
-        return widths.min_by_key(|width| wasted(*width) / (fold.inner / 8).max(1)).unwrap_or(widest);
-    }
-    let shortest = fold.length - (fold.pieces() - 1) * fold.piece;
-    fitting_width(shortest.min(fold.length), 16)
-}
-
-/// Whether what is written can be: bytes that travel four to a word are written four at a time.
-pub(super) fn launches(fold: &Fold, facts: &DeviceFacts) -> bool {
-    let (finish, each) = match &fold.finish {
-        Finish::Each(finish) => (finish, true),
-        Finish::Once(finish) => (finish, false),
-    };
-    let written = if each || fold.inner > 1 { width(fold, facts) } else { 1 };
-    let bytes = finish.program.outputs().first() == Some(&DType::U8) && facts.u8 == Support::Packed;
-    !bytes || written >= 4
-}
-
 fn items(fold: &Fold, width: usize) -> usize {
     fold.outer * fold.pieces() * sides(fold, width)
 }
@@ -92,78 +45,77 @@ fn sides(fold: &Fold, width: usize) -> usize {
     if fold.inner > 1 { fold.inner.div_ceil(width) } else { 1 }
 }
 
-pub(super) fn geometry(fold: &Fold, facts: &DeviceFacts) -> Geometry {
-    let width = width(fold, facts);
-    Geometry::spread(items(fold, width), width, facts)
-}
+impl Launcher for Fold {
+    fn geometry(&self, facts: &DeviceFacts) -> Geometry {
+        let width = self.width(facts);
+        Geometry::spread(items(self, width), width, facts)
+    }
 
-pub(super) fn launch(
-    client: &Client,
-    compiled: &CompileCount,
-    fold: &Fold,
-    geometry: Geometry,
-    bound: &Bound,
-) -> Result<(), LaunchRefused> {
-    let (width, along) = (geometry.width, fold.inner == 1);
-    let items = items(fold, width);
-    geometry.check(items)?;
-    let (finish, each) = match &fold.finish {
-        Finish::Each(finish) => (finish, true),
-        Finish::Once(finish) => (finish, false),
-    };
-    let layout = bound.layout_of_lines(width);
-    let finish_layout = if each || !along { layout } else { Layout { width: 1, ..layout } };
-    let fragments: Vec<&Fragment> = fold.phases.iter().map(|phase| &phase.of).chain([finish]).collect();
-    let elements = fold.outer * fold.length * fold.inner;
-    if u32::try_from(elements).is_err() {
-        return Err(LaunchRefused(format!("{elements} elements are more than one launch covers")));
-    }
-    let column = if along { fold.length } else { fold.inner };
-    let reads = bound.fragment_reads(&fragments, layout, 0, layout.positions(elements), layout.positions(column))?;
-    let written = if each { elements } else { fold.outer * fold.pieces() * fold.inner };
-    let binding = finish_layout.binding(finish.program.outputs()[0], 1);
-    let output = bound.output(0, binding.elem, binding.width, finish_layout.positions(written))?;
-    let mut parts = Part::list(fragments);
-    let (Some(finish), Some(ty)) = (parts.pop(), parts.first().map(|part| Ty::of(part.program().outputs()[0]))) else {
-        return Err(LaunchRefused("a fold without phases".to_owned()));
-    };
-    let phases = fold.phases.iter().map(|phase| phase.how).zip(parts).collect();
-    let code = FoldCode { phases, finish, each, along, ty, finish_layout };
-    macro_rules! launch_with {
-        ($type:ty) => {
-            // SAFETY: every vector ends inside of its line, or its row of lines, and the buffers were checked to hold them all.
-            unsafe {
-                fold_lines::launch_unchecked::<$type>(
-                    client,
-                    geometry.count(),
-                    CubeDim::new_1d(geometry.units),
-                    width,
-                    reads,
-                    vec![output],
-                    bound.scalars(),
-                    fold.length as u32,
-                    fold.inner as u32,
-                    fold.piece.min(fold.length.max(1)) as u32,
-                    fold.pieces() as u32,
-                    sides(fold, width) as u32,
-                    items as u32,
-                    geometry.steps,
-                    code,
-                    layout,
-                    compiled.clone(),
-                )
-            }
+    fn launch(
+        &self,
+        client: &Client,
+        compiled: &CompileCount,
+        geometry: Geometry,
+        bound: &Bound,
+    ) -> Result<(), LaunchRefused> {
+        let (width, along) = (geometry.width, self.inner == 1);
+        let items = items(self, width);
+        geometry.check(items)?;
+        let (finish, each) = (self.finish.fragment(), matches!(self.finish, Finish::Each(_)));
+        let layout = bound.layout_of_lines(width);
+        let finish_layout = if each || !along { layout } else { Layout { width: 1, ..layout } };
+        let fragments = self.fragments();
+        let elements = self.outer * self.length * self.inner;
+        check_elements(elements)?;
+        let column = if along { self.length } else { self.inner };
+        let reads =
+            bound.fragment_reads(&fragments, layout, 0, layout.positions(elements), layout.positions(column))?;
+        let written = if each { elements } else { self.outer * self.pieces() * self.inner };
+        let binding = finish_layout.binding(finish.program.outputs()[0], 1);
+        let output = bound.output(0, binding.elem, binding.width, finish_layout.positions(written))?;
+        let mut parts = Part::list(fragments);
+        let (Some(finish), Some(ty)) = (parts.pop(), parts.first().map(|part| Ty::of(part.program().outputs()[0])))
+        else {
+            return Err(LaunchRefused("a fold without phases".to_owned()));
         };
+        let phases = self.phases.iter().map(|phase| phase.how).zip(parts).collect();
+        let code = FoldCode { phases, finish, each, along, ty, finish_layout };
+        macro_rules! launch_with {
+            ($type:ty) => {
+                // SAFETY: every vector ends inside of its line, or its row of lines, and the buffers were checked to hold them all.
+                unsafe {
+                    fold_lines::launch_unchecked::<$type>(
+                        client,
+                        geometry.count(),
+                        CubeDim::new_1d(geometry.units),
+                        width,
+                        reads,
+                        vec![output],
+                        bound.scalars(),
+                        self.length as u32,
+                        self.inner as u32,
+                        self.piece.min(self.length.max(1)) as u32,
+                        self.pieces() as u32,
+                        sides(self, width) as u32,
+                        items as u32,
+                        geometry.steps,
+                        code,
+                        layout,
+                        compiled.clone(),
+                    )
+                }
+            };
+        }
+        match ty {
+            Ty::F32 => launch_with!(f32),
+            Ty::F64 => launch_with!(f64),
+            Ty::S32 => launch_with!(i32),
+            Ty::S64 => launch_with!(i64),
+            Ty::U32 => launch_with!(u32),
+            Ty::Bool => return Err(LaunchRefused("truth values are not folded".to_owned())),
+        }
+        Ok(())
     }
-    match ty {
-        Ty::F32 => launch_with!(f32),
-        Ty::F64 => launch_with!(f64),
-        Ty::S32 => launch_with!(i32),
-        Ty::S64 => launch_with!(i64),
-        Ty::U32 => launch_with!(u32),
-        Ty::Bool => return Err(LaunchRefused("truth values are not folded".to_owned())),
-    }
-    Ok(())
 }
 
 /// Two values as one.

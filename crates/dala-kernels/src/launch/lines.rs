@@ -7,19 +7,17 @@
 use cubecl::client::Client;
 use cubecl::prelude::*;
 use dala_plan::DeviceFacts;
-use dala_plan::work::{APART, Border, Stencil};
+use dala_plan::work::width::{APART, fitting_width};
+use dala_plan::work::{Border, Stencil};
 
 use super::stencil::{OUTSIDE, StencilCode, load, weight, weights};
-use super::{Bound, Geometry, LaunchRefused, fitting_width};
+use super::{Bound, Geometry, LaunchRefused};
 use crate::device::args::{Buffers, Scalars};
 use crate::device::emit::Layout;
 use crate::device::fragment::{
     CompileCount, Values, Whereabouts, count_compilation, fragment_store, fragment_value, pixels_store_apart, read_at,
     write_at,
 };
-
-/// The largest radius: weights are arguments of the kernel, and there are not endlessly many.
-const MAX_RADIUS: usize = 63;
 
 /// The largest radius whose taps have code of their own.
 const MAX_UNROLLED: usize = 4;
@@ -38,24 +36,8 @@ fn lanes(stencil: &Stencil) -> usize {
 /// Rows of fewer elements are short.
 const SHORT: usize = 256;
 
-/// Whether filters of this radius run line by line.
-pub(super) fn fits(radius: usize, facts: &DeviceFacts) -> bool {
-    facts.cpu && radius <= MAX_RADIUS
-}
-
-/// Lines, and the first element of a row in its line, begin at multiples of this: vectors that straddle two lines of the cache
-/// take longer.
-const STEP: usize = 16;
-
-/// How many elements of a line lie before those of the row.
-fn before(radius: usize, channels: usize) -> usize {
-    (radius * channels).next_multiple_of(STEP)
-}
-
-/// How many elements each unit's lines have.
-pub(super) fn scratch(width_pixels: usize, channels: usize, radius: usize, filters: usize) -> usize {
-    filters * (before(radius, channels) + (width_pixels + radius) * channels).next_multiple_of(STEP) + APART
-}
+/// Lines begin at multiples of this.
+const STEP: usize = Stencil::LINE_STEP;
 
 pub(super) fn geometry(stencil: &Stencil, facts: &DeviceFacts) -> Geometry {
     Geometry::spread(stencil.height, lanes(stencil), facts)
@@ -81,7 +63,7 @@ pub(super) fn launch(
             bound.output(0, binding.elem, 1, height * width * binding.vectors / lanes)?
         }
     };
-    let own = scratch(width, channels, radius, stencil.filters.len());
+    let own = Stencil::lines(width, channels, radius, stencil.filters.len());
     let lines = bound.slice_mut(1, 4, geometry.units as usize * own)?;
     // SAFETY: rows and vectors are kept inside the picture, which the buffers were checked to hold, and each unit has lines of
     // its own: the cubes of a unit run one after the other on a CPU.
@@ -167,7 +149,7 @@ fn add_row<N: Size>(
 fn write_ends(lines: &mut [f32], line: usize, width: u32, #[comptime] code: StencilCode) {
     let channels = comptime!(code.channels);
     let beyond = comptime!(code.radius * channels);
-    let begin = line + comptime!(before(code.radius, channels));
+    let begin = line + comptime!(Stencil::before(code.radius, channels));
     let end = begin + width as usize * channels;
     for i in 0..beyond {
         let pixel = i / channels;
@@ -216,7 +198,7 @@ fn all_sums<N: Size>(
     let mut values = Values::new();
     #[unroll]
     for filter in 0..comptime!(code.filters) {
-        let first = comptime!(before(code.radius, code.channels) - code.radius * code.channels);
+        let first = comptime!(Stencil::before(code.radius, code.channels) - code.radius * code.channels);
         let from = line + filter * length + at + first;
         let sum = sum_along::<N>(lines, across, from, filter, comptime!(code.clone()));
         values.push::<Vector<f32, N>>(sum);
@@ -241,7 +223,7 @@ fn filter_lines<N: Size>(
 ) {
     count_compilation(compiled);
     let (radius, filters, channels, lanes) = comptime!((code.radius, code.filters, code.channels, layout.width as u32));
-    let (taps, before) = comptime!((2 * radius + 1, before(radius, channels)));
+    let (taps, before) = comptime!((2 * radius + 1, Stencil::before(radius, channels)));
     let row = width * comptime!(channels as u32);
     let length = (row as usize + comptime!(before + radius * channels + STEP - 1)) / STEP * STEP;
     let line = UNIT_POS as usize * (length * filters + APART);

@@ -3,11 +3,12 @@
 use cubecl::client::Client;
 use cubecl::prelude::*;
 use dala_plan::work::Map;
+use dala_plan::work::width::cpu_width;
 use dala_plan::{DeviceFacts, Support};
-use dala_spec::expr::{BinaryOp, Op, Ty, UnaryOp};
+use dala_spec::expr::Ty;
 use dala_spec::{DType, Program};
 
-use super::{Bound, Geometry, LaunchRefused, Prepared, block, grid, prepared};
+use super::{Bound, Geometry, LaunchRefused, Launcher, Prepared, block, grid, prepared};
 use crate::device::args::{BufferAt, Buffers, Scalars};
 use crate::device::arithmetic::elem;
 use crate::device::emit::{Context, Layout, Slot, emit};
@@ -29,16 +30,6 @@ impl Geometry {
         let cubes = grid(vectors, units, steps, facts);
         Geometry { width, units, steps: steps as u32, interleaved: !cpu, cubes }
     }
-}
-
-/// Wide vectors for plain arithmetic; narrow ones where each lane costs much code.
-pub(super) fn cpu_width(program: &Program) -> usize {
-    let heavy = program.ops().iter().any(|op| match op {
-        Op::Unary(op, _) => op.is_approximate() && *op != UnaryOp::Sqrt,
-        Op::Binary(BinaryOp::Pow, ..) | Op::Channel { .. } | Op::Gather { .. } | Op::Coord(_) => true,
-        _ => false,
-    });
-    if heavy { 16 } else { 64 }
 }
 
 /// Vectors of four, as GPUs load them; sixteen 8-bit elements make four words. Where each lane costs much code, four are enough.
@@ -72,9 +63,6 @@ fn arguments(map: &Map, geometry: Geometry, bound: &Bound) -> Result<Arguments, 
         return Err(LaunchRefused("the launch's arguments are not those of its program".to_owned()));
     }
     let vectors = len.div_ceil(geometry.width);
-    if vectors > i32::MAX as usize {
-        return Err(LaunchRefused(format!("{len} elements are more than one launch covers")));
-    }
     geometry.check(vectors)?;
     let inputs = (0..program.inputs().len()).map(|slot| {
         let binding = layout.input(program, slot);
@@ -104,76 +92,81 @@ fn arguments(map: &Map, geometry: Geometry, bound: &Bound) -> Result<Arguments, 
     Ok(Arguments { inputs, outputs, dims, lens, len, vectors })
 }
 
-pub(super) fn launch(
-    client: &Client,
-    compiled: &CompileCount,
-    map: &Map,
-    geometry: Geometry,
-    bound: &Bound,
-) -> Result<(), LaunchRefused> {
-    let Arguments { inputs, outputs, dims, lens, len, vectors } = arguments(map, geometry, bound)?;
-    // SAFETY: the kernel's accesses are bounded by `vectors`, which `bound` compared with every buffer.
-    unsafe {
-        run_program::launch_unchecked(
-            client,
-            geometry.count(),
-            CubeDim::new_1d(geometry.units),
+impl Launcher for Map {
+    fn geometry(&self, facts: &DeviceFacts) -> Geometry {
+        Geometry::for_program(&self.program, facts, count(self))
+    }
+
+    fn launch(
+        &self,
+        client: &Client,
+        compiled: &CompileCount,
+        geometry: Geometry,
+        bound: &Bound,
+    ) -> Result<(), LaunchRefused> {
+        let Arguments { inputs, outputs, dims, lens, len, vectors } = arguments(self, geometry, bound)?;
+        // SAFETY: the kernel's accesses are bounded by `vectors`, which `bound` compared with every buffer.
+        unsafe {
+            run_program::launch_unchecked(
+                client,
+                geometry.count(),
+                CubeDim::new_1d(geometry.units),
+                inputs,
+                outputs,
+                bound.scalars(),
+                dims,
+                lens,
+                len,
+                vectors,
+                geometry.steps,
+                Code(self.program.clone()),
+                bound.layout(geometry.width),
+                geometry.interleaved,
+                compiled.clone(),
+            );
+        }
+        Ok(())
+    }
+
+    fn prepare(
+        &self,
+        client: &Client,
+        compiled: &CompileCount,
+        geometry: Geometry,
+        bound: &Bound,
+    ) -> Result<Option<Prepared>, LaunchRefused> {
+        let Arguments { inputs, outputs, dims, lens, len, vectors } = arguments(self, geometry, bound)?;
+        let mut arguments = prepared::Arguments::default();
+        let inputs = arguments.buffers(inputs, BufferIOAttr::ReadOnly);
+        let outputs = arguments.buffers(outputs, BufferIOAttr::ReadWrite);
+        let param_types: Vec<ElemType> = self.program.params().iter().map(|slot| elem(slot.ty)).collect();
+        let params = arguments.scalars(bound.scalars(), &param_types);
+        let whole = |count: usize| vec![elem(Ty::U32); count];
+        let (dim_types, len_types) = (whole(dims.len()), whole(lens.len()));
+        let dims = arguments.scalars(dims, &dim_types);
+        let lens = arguments.scalars(lens, &len_types);
+        for number in [len, vectors, geometry.steps] {
+            arguments.number(number);
+        }
+        let kernel = run_program::RunProgram::new(
+            KernelSettings::new(CubeDim::new_1d(geometry.units).into(), ExecutionMode::Unchecked, AddressType::U32),
+            client.properties_shared(),
+            client.target_properties_shared(),
             inputs,
             outputs,
-            bound.scalars(),
+            params,
             dims,
             lens,
-            len,
-            vectors,
-            geometry.steps,
-            Code(map.program.clone()),
+            (),
+            (),
+            (),
+            Code(self.program.clone()),
             bound.layout(geometry.width),
             geometry.interleaved,
             compiled.clone(),
         );
+        Ok(Some(arguments.prepared(kernel, geometry.cubes)))
     }
-    Ok(())
-}
-
-/// The same launch, ready to be repeated.
-pub(super) fn prepare(
-    client: &Client,
-    compiled: &CompileCount,
-    map: &Map,
-    geometry: Geometry,
-    bound: &Bound,
-) -> Result<Prepared, LaunchRefused> {
-    let Arguments { inputs, outputs, dims, lens, len, vectors } = arguments(map, geometry, bound)?;
-    let mut arguments = prepared::Arguments::default();
-    let inputs = arguments.buffers(inputs, BufferIOAttr::ReadOnly);
-    let outputs = arguments.buffers(outputs, BufferIOAttr::ReadWrite);
-    let param_types: Vec<ElemType> = map.program.params().iter().map(|slot| elem(slot.ty)).collect();
-    let params = arguments.scalars(bound.scalars(), &param_types);
-    let whole = |count: usize| vec![elem(Ty::U32); count];
-    let (dim_types, len_types) = (whole(dims.len()), whole(lens.len()));
-    let dims = arguments.scalars(dims, &dim_types);
-    let lens = arguments.scalars(lens, &len_types);
-    for number in [len, vectors, geometry.steps] {
-        arguments.number(number);
-    }
-    let kernel = run_program::RunProgram::new(
-        KernelSettings::new(CubeDim::new_1d(geometry.units).into(), ExecutionMode::Unchecked, AddressType::U32),
-        client.properties_shared(),
-        client.target_properties_shared(),
-        inputs,
-        outputs,
-        params,
-        dims,
-        lens,
-        (),
-        (),
-        (),
-        Code(map.program.clone()),
-        bound.layout(geometry.width),
-        geometry.interleaved,
-        compiled.clone(),
-    );
-    Ok(arguments.prepared(kernel, geometry.cubes))
 }
 
 /// How many vectors of a buffer are touched, where `per_step` of them make up one step.

@@ -10,7 +10,7 @@ use dala_plan::DeviceFacts;
 use dala_plan::work::{Matmul, Windows};
 use dala_spec::DType;
 
-use super::{Bound, Geometry, LaunchRefused, settled};
+use super::{Bound, Geometry, LaunchRefused, Launcher, check_elements, settled};
 use crate::device::args::{Buffers, Scalars};
 use crate::device::emit::Layout;
 use crate::device::fragment::{CompileCount, Part, Values, Whereabouts, count_compilation, fragment_store, read_at};
@@ -32,16 +32,6 @@ fn panels(matmul: &Matmul) -> usize {
 /// Pieces of work: panels where they are packed on the way, tiles elsewhere.
 fn items(matmul: &Matmul) -> usize {
     matmul.batch * panels(matmul) * if matmul.packs { 1 } else { row_tiles(matmul) }
-}
-
-pub(super) fn geometry(matmul: &Matmul, facts: &DeviceFacts) -> Geometry {
-    let items = items(matmul);
-    let geometry = Geometry::spread(items, matmul.tile.lanes, facts);
-    match matmul.packs {
-        // Panels are long work: cores take turns, so that both end together.
-        true => Geometry { steps: 1, cubes: (items.div_ceil(geometry.units as usize) as u32, 1, 1), ..geometry },
-        false => geometry,
-    }
 }
 
 /// What shapes the code.
@@ -94,99 +84,110 @@ fn band(matmul: &Matmul, facts: &DeviceFacts) -> usize {
     if facts.cpu { (BAND / tile.max(1)).clamp(1, tiles.max(1)) } else { tiles.max(1) }
 }
 
-pub(super) fn launch(
-    client: &Client,
-    compiled: &CompileCount,
-    matmul: &Matmul,
-    geometry: Geometry,
-    bound: &Bound,
-) -> Result<(), LaunchRefused> {
-    let (size, tile) = (matmul.dtype.size(), matmul.tile);
-    let items = items(matmul);
-    geometry.check(items)?;
-    let whole = match tile.overlaps {
-        true => bound.launch.facts.cpu && matmul.n >= tile.columns(),
-        false => !matmul.packs && matmul.n.is_multiple_of(tile.lanes),
-    };
-    if !whole {
-        return Err(LaunchRefused(format!("rows of {} do not end where a vector does", matmul.n)));
-    }
-    let a_batch = if matmul.a_batched { matmul.batch } else { 1 };
-    let b_batch = if matmul.b_batched { matmul.batch } else { 1 };
-    let a_len = match &matmul.windows {
-        Some(windows) => {
-            if matmul.batch > 1 || matmul.packs || matmul.a_transposed || windows.len() != matmul.k {
-                return Err(LaunchRefused("windows are rows of one product, whose panels are packed".to_owned()));
-            }
-            let images = matmul.m / (windows.to[0] * windows.to[1]).max(1);
-            images * windows.from[0] * windows.from[1] * windows.channels
+impl Launcher for Matmul {
+    fn geometry(&self, facts: &DeviceFacts) -> Geometry {
+        let items = items(self);
+        let geometry = Geometry::spread(items, self.tile.lanes, facts);
+        match self.packs {
+            // Panels are long work: cores take turns, so that both end together.
+            true => Geometry { steps: 1, cubes: (items.div_ceil(geometry.units as usize) as u32, 1, 1), ..geometry },
+            false => geometry,
         }
-        None => a_batch * matmul.m * matmul.k,
-    };
-    let a = bound.slice(0, size, a_len)?;
-    let b = match matmul.packs {
-        true => bound.slice(1, size, b_batch * matmul.k * matmul.n)?,
-        false => bound.slice(1, size * tile.lanes, b_batch * panels(matmul) * matmul.k * tile.vectors)?,
-    };
-    let layout = bound.layout_of_lines(tile.lanes);
-    let elements = matmul.batch * matmul.m * matmul.n;
-    if u32::try_from(elements).is_err() {
-        return Err(LaunchRefused(format!("{elements} elements are more than one launch covers")));
     }
-    let results = layout.positions(elements);
-    let reads = bound.fragment_reads(&[&matmul.store], layout, 2, results, layout.positions(matmul.n))?;
-    let binding = layout.binding(matmul.store.program.outputs()[0], 1);
-    let outputs = vec![bound.output(0, binding.elem, binding.width, results)?];
-    let [store] = Part::each([&matmul.store], 2);
-    let plane = matmul.windows.filter(|own| own.planar).map(|own| (own.from[0] * own.from[1]) as u32);
-    let code = MatmulCode {
-        store,
-        rows: tile.rows,
-        vectors: tile.vectors,
-        transposed: matmul.a_transposed || plane.is_some(),
-        overlaps: tile.overlaps,
-        unrolled: bound.launch.facts.cpu,
-        windows: matmul.windows.as_ref().map(WindowCode::of),
-    };
-    let (from, to, channels) = matmul.windows.map_or(([1, 1], [1, 1], 1), |own| (own.from, own.to, own.channels));
-    let ([from_rows, from_columns], [to_rows, to_columns]) = (from.map(|n| n as u32), to.map(|n| n as u32));
-    let (channels, band) = (channels as u32, band(matmul, bound.launch.facts) as u32);
-    let (m, k, params) = (matmul.m as u32, matmul.k as u32, bound.scalars());
-    let (row_stride, k_stride) = if matmul.a_transposed { (1, m) } else { (k, plane.unwrap_or(1)) };
-    let a_block = if matmul.a_batched { m * k } else { 0 };
-    let b_block = if matmul.b_batched { 1 } else { 0 };
-    let (n, tiles, panels) = (matmul.n as u32, row_tiles(matmul) as u32, panels(matmul) as u32);
-    let (cubes, dim, items, steps) = (geometry.count(), CubeDim::new_1d(geometry.units), items as u32, geometry.steps);
-    let (lanes, count) = (tile.lanes, compiled.clone());
-    macro_rules! launch_with {
-        ($type:ty) => {
-            // SAFETY: rows are kept inside the first operand, panels inside the second, and results are stored only where the
-            // output has a place for them. Each unit has a panel of its own to pack into: on a CPU, where this is used, its
-            // cubes run one after the other.
-            unsafe {
-                match matmul.packs {
-                    true => {
-                        let panel = matmul.k * tile.vectors;
-                        let scratch = bound.slice_mut(1, size * lanes, geometry.units as usize * panel)?;
-                        multiply_panels::launch_unchecked::<$type>(
-                            client, cubes, dim, lanes, a, b, scratch, reads, outputs, params, m, k, n,
-                            row_stride, k_stride, a_block, b_block, tiles, panels, items, steps, code, layout, count,
-                        );
-                    }
-                    false => multiply::launch_unchecked::<$type>(
-                        client, cubes, dim, lanes, a, b, reads, outputs, params, m, k, n, row_stride, k_stride,
-                        a_block, b_block, tiles, panels, band, from_rows, from_columns, to_rows, to_columns, channels,
-                        items, steps, 0, code, layout, count,
-                    ),
-                }
-            }
+
+    fn launch(
+        &self,
+        client: &Client,
+        compiled: &CompileCount,
+        geometry: Geometry,
+        bound: &Bound,
+    ) -> Result<(), LaunchRefused> {
+        let (size, tile) = (self.dtype.size(), self.tile);
+        let items = items(self);
+        geometry.check(items)?;
+        let whole = match tile.overlaps {
+            true => bound.launch.facts.cpu && self.n >= tile.columns(),
+            false => !self.packs && self.n.is_multiple_of(tile.lanes),
         };
+        if !whole {
+            return Err(LaunchRefused(format!("rows of {} do not end where a vector does", self.n)));
+        }
+        let a_batch = if self.a_batched { self.batch } else { 1 };
+        let b_batch = if self.b_batched { self.batch } else { 1 };
+        let a_len = match &self.windows {
+            Some(windows) => {
+                if self.batch > 1 || self.packs || self.a_transposed || windows.len() != self.k {
+                    return Err(LaunchRefused("windows are rows of one product, whose panels are packed".to_owned()));
+                }
+                let images = self.m / (windows.to[0] * windows.to[1]).max(1);
+                images * windows.from[0] * windows.from[1] * windows.channels
+            }
+            None => a_batch * self.m * self.k,
+        };
+        let a = bound.slice(0, size, a_len)?;
+        let b = match self.packs {
+            true => bound.slice(1, size, b_batch * self.k * self.n)?,
+            false => bound.slice(1, size * tile.lanes, b_batch * panels(self) * self.k * tile.vectors)?,
+        };
+        let layout = bound.layout_of_lines(tile.lanes);
+        let elements = self.batch * self.m * self.n;
+        check_elements(elements)?;
+        let results = layout.positions(elements);
+        let reads = bound.fragment_reads(&[&self.store], layout, 2, results, layout.positions(self.n))?;
+        let binding = layout.binding(self.store.program.outputs()[0], 1);
+        let outputs = vec![bound.output(0, binding.elem, binding.width, results)?];
+        let [store] = Part::each([&self.store], 2);
+        let plane = self.windows.filter(|own| own.planar).map(|own| (own.from[0] * own.from[1]) as u32);
+        let code = MatmulCode {
+            store,
+            rows: tile.rows,
+            vectors: tile.vectors,
+            transposed: self.a_transposed || plane.is_some(),
+            overlaps: tile.overlaps,
+            unrolled: bound.launch.facts.cpu,
+            windows: self.windows.as_ref().map(WindowCode::of),
+        };
+        let (from, to, channels) = self.windows.map_or(([1, 1], [1, 1], 1), |own| (own.from, own.to, own.channels));
+        let ([from_rows, from_columns], [to_rows, to_columns]) = (from.map(|n| n as u32), to.map(|n| n as u32));
+        let (channels, band) = (channels as u32, band(self, bound.launch.facts) as u32);
+        let (m, k, params) = (self.m as u32, self.k as u32, bound.scalars());
+        let (row_stride, k_stride) = if self.a_transposed { (1, m) } else { (k, plane.unwrap_or(1)) };
+        let a_block = if self.a_batched { m * k } else { 0 };
+        let b_block = if self.b_batched { 1 } else { 0 };
+        let (n, tiles, panels) = (self.n as u32, row_tiles(self) as u32, panels(self) as u32);
+        let (cubes, dim, items, steps) =
+            (geometry.count(), CubeDim::new_1d(geometry.units), items as u32, geometry.steps);
+        let (lanes, count) = (tile.lanes, compiled.clone());
+        macro_rules! launch_with {
+            ($type:ty) => {
+                // SAFETY: rows are kept inside the first operand, panels inside the second, and results are stored only where the
+                // output has a place for them. Each unit has a panel of its own to pack into: on a CPU, where this is used, its
+                // cubes run one after the other.
+                unsafe {
+                    match self.packs {
+                        true => {
+                            let panel = self.k * tile.vectors;
+                            let scratch = bound.slice_mut(1, size * lanes, geometry.units as usize * panel)?;
+                            multiply_panels::launch_unchecked::<$type>(
+                                client, cubes, dim, lanes, a, b, scratch, reads, outputs, params, m, k, n,
+                                row_stride, k_stride, a_block, b_block, tiles, panels, items, steps, code, layout, count,
+                            );
+                        }
+                        false => multiply::launch_unchecked::<$type>(
+                            client, cubes, dim, lanes, a, b, reads, outputs, params, m, k, n, row_stride, k_stride,
+                            a_block, b_block, tiles, panels, band, from_rows, from_columns, to_rows, to_columns, channels,
+                            items, steps, 0, code, layout, count,
+                        ),
+                    }
+                }
+            };
+        }
+        match self.dtype {
+            DType::F64 => launch_with!(f64),
+            _ => launch_with!(f32),
+        }
+        Ok(())
     }
-    match matmul.dtype {
-        DType::F64 => launch_with!(f64),
-        _ => launch_with!(f32),
-    }
-    Ok(())
 }
 
 /// One step along k: a row of the panel, times a column of the tile's rows.

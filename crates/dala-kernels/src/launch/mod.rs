@@ -3,36 +3,21 @@
 //! A launcher turns a [`Task`] and its buffers into one launch. It never allocates and never waits. What it refuses,
 //! it refuses before anything is queued.
 
-mod count;
-mod fold;
 mod lines;
-mod map;
-mod matmul;
-mod moves;
-mod pack;
-mod pool;
 mod prepared;
-mod resample;
-mod stencil;
-mod weigh;
 
 use cubecl::client::Client;
 use cubecl::prelude::*;
 use cubecl::server::Handle;
-use dala_plan::work::{Fragment, Source, Task};
-use dala_plan::{DeviceFacts, Support};
+use dala_plan::work::{Fragment, LARGEST_INDEX, Source, Task};
+use dala_plan::{CAPACITY_STEP, DeviceFacts, Support};
 use dala_spec::{DType, Scalar};
 
 use crate::device::args::BufferAt;
 use crate::device::emit::Layout;
 pub use crate::device::fragment::CompileCount;
 
-pub use fold::width as fold_width;
 pub use prepared::Prepared;
-pub use stencil::{fits as stencil_fits, scratch as stencil_scratch};
-
-/// Every buffer's size in bytes is a multiple of this, so that whole vectors can be read and written at its end.
-pub const CAPACITY_STEP: usize = 512;
 
 /// The most cubes a GPU back end takes along one axis.
 const MAX_CUBES_PER_AXIS: u32 = 65_535;
@@ -60,18 +45,7 @@ pub struct Geometry {
 impl Geometry {
     /// The geometry of a task.
     pub fn choose(task: &Task, facts: &DeviceFacts) -> Geometry {
-        match task {
-            Task::Map(task) => Geometry::for_program(&task.program, facts, map::count(task)),
-            Task::Fold(task) => fold::geometry(task, facts),
-            Task::Stencil(task) => stencil::geometry(task, facts),
-            Task::Weigh(task) => weigh::geometry(task, facts),
-            Task::Resample(task) => resample::geometry(task, facts),
-            Task::Move(task) => moves::geometry(task, facts),
-            Task::Pack(task) => pack::geometry(task, facts),
-            Task::Matmul(task) => matmul::geometry(task, facts),
-            Task::Pool(task) => pool::geometry(task, facts),
-            Task::Count(task) => count::geometry(task, facts),
-        }
+        launcher(task).geometry(facts)
     }
 
     /// Spreads `items` pieces of work of some size each, in blocks of neighbours.
@@ -124,26 +98,52 @@ fn settled(value: u32, nothing: u32) -> u32 {
     value ^ nothing
 }
 
-/// The largest power of two up to `max` that divides `len`: vectors of so many elements never straddle a line's end.
-fn dividing_width(len: usize, max: usize) -> usize {
-    if len == 0 { max } else { (1 << len.trailing_zeros().min(16)).min(max) }
-}
-
-/// The largest power of two up to `max` that is not longer than `len`: vectors of so many elements cover a line of any length,
-/// if two of them may overlap.
-fn fitting_width(len: usize, max: usize) -> usize {
-    len.checked_ilog2().map_or(1, |log| 1 << log).min(max)
-}
-
-/// Whether the launcher of a task can run it: beyond what its programs compute, some write no single bytes where these travel
-/// four to a word.
-pub fn launches(task: &Task, facts: &DeviceFacts) -> bool {
-    match task {
-        Task::Fold(task) => fold::launches(task, facts),
-        Task::Stencil(task) => stencil::launches(task, facts),
-        _ => true,
+/// Whether a kernel's positions reach so many elements.
+fn check_elements(elements: usize) -> Result<(), LaunchRefused> {
+    match elements > LARGEST_INDEX {
+        true => Err(LaunchRefused(format!("{elements} elements are more than one launch covers"))),
+        false => Ok(()),
     }
 }
+
+/// How a task runs.
+trait Launcher {
+    /// How it is spread over a device.
+    fn geometry(&self, facts: &DeviceFacts) -> Geometry;
+
+    /// Queues it, as [`launch`].
+    fn launch(
+        &self,
+        client: &Client,
+        compiled: &CompileCount,
+        geometry: Geometry,
+        bound: &Bound,
+    ) -> Result<(), LaunchRefused>;
+
+    /// The same launch, ready to be repeated, as [`prepare`].
+    fn prepare(
+        &self,
+        _client: &Client,
+        _compiled: &CompileCount,
+        _geometry: Geometry,
+        _bound: &Bound,
+    ) -> Result<Option<Prepared>, LaunchRefused> {
+        Ok(None)
+    }
+}
+
+macro_rules! launchers {
+    ($($(#[$doc:meta])* $file:ident: $task:ident,)+) => {
+        $(mod $file;)+
+
+        fn launcher(task: &Task) -> &dyn Launcher {
+            match task {
+                $(Task::$task(task) => task,)+
+            }
+        }
+    };
+}
+dala_plan::with_tasks!(launchers);
 
 /// One launch of a task.
 pub struct Launch<'a> {
@@ -169,7 +169,7 @@ pub struct Launch<'a> {
 ///
 /// The launch does not fit its buffers, or the kernel's 32-bit positions.
 pub fn launch(client: &Client, compiled: &CompileCount, launch: &Launch) -> Result<(), LaunchRefused> {
-    let programs = launch.task.programs();
+    let programs = launch.task.kind().programs();
     let params: usize = programs.iter().map(|program| program.params().len()).sum();
     if params != launch.params.len() || launch.aliases.len() != launch.outputs.len() {
         return Err(LaunchRefused("the launch's arguments are not those of its task".to_owned()));
@@ -180,18 +180,7 @@ pub fn launch(client: &Client, compiled: &CompileCount, launch: &Launch) -> Resu
         // Nothing to do, and not every device takes an empty grid.
         return Ok(());
     }
-    match launch.task {
-        Task::Map(task) => map::launch(client, compiled, task, geometry, &bound),
-        Task::Fold(task) => fold::launch(client, compiled, task, geometry, &bound),
-        Task::Stencil(task) => stencil::launch(client, compiled, task, geometry, &bound),
-        Task::Weigh(task) => weigh::launch(client, compiled, task, geometry, &bound),
-        Task::Resample(task) => resample::launch(client, compiled, task, geometry, &bound),
-        Task::Move(task) => moves::launch(client, compiled, task, geometry, &bound),
-        Task::Pack(task) => pack::launch(client, compiled, task, geometry, &bound),
-        Task::Matmul(task) => matmul::launch(client, compiled, task, geometry, &bound),
-        Task::Pool(task) => pool::launch(client, compiled, task, geometry, &bound),
-        Task::Count(task) => count::launch(client, compiled, task, geometry, &bound),
-    }
+    launcher(launch.task).launch(client, compiled, geometry, &bound)
 }
 
 /// A launch that is ready to be repeated; none for tasks whose launches are put together each time.
@@ -200,10 +189,7 @@ pub fn launch(client: &Client, compiled: &CompileCount, launch: &Launch) -> Resu
 ///
 /// As [`launch`].
 pub fn prepare(client: &Client, compiled: &CompileCount, launch: &Launch) -> Result<Option<Prepared>, LaunchRefused> {
-    match launch.task {
-        Task::Map(task) => map::prepare(client, compiled, task, launch.geometry, &Bound { launch }).map(Some),
-        _ => Ok(None),
-    }
+    launcher(launch.task).prepare(client, compiled, launch.geometry, &Bound { launch })
 }
 
 /// The buffers of a launch, checked as they are bound.
@@ -307,7 +293,7 @@ impl Bound<'_> {
 
     /// The run-time values of all programs.
     fn scalars(&self) -> Vec<InputScalar> {
-        let slots = self.launch.task.programs().into_iter().flat_map(|program| program.params());
+        let slots = self.launch.task.kind().programs().into_iter().flat_map(|program| program.params());
         let scalar = |(value, slot): (&Scalar, &dala_spec::expr::ParamSlot)| {
             let elem = crate::device::arithmetic::elem(slot.ty);
             match value {

@@ -6,8 +6,9 @@ use cubecl::ir::UIntKind;
 use cubecl::prelude::*;
 use dala_plan::DeviceFacts;
 use dala_plan::work::Move;
+use dala_plan::work::width::{dividing_width, fitting_width};
 
-use super::{Bound, Geometry, LaunchRefused, dividing_width, fitting_width};
+use super::{Bound, Geometry, LaunchRefused, Launcher, check_elements};
 use crate::device::args::Buffers;
 use crate::device::emit::Layout;
 use crate::device::fragment::{CompileCount, count_compilation, load, store};
@@ -42,76 +43,76 @@ fn sizes(task: &Move, facts: &DeviceFacts) -> (usize, usize, usize) {
     (width, vectors, vectors.div_ceil(chunk(vectors, facts)))
 }
 
-pub(super) fn geometry(task: &Move, facts: &DeviceFacts) -> Geometry {
-    let (width, _, pieces) = sizes(task, facts);
-    Geometry::spread(task.rows() * pieces, width, facts)
-}
+impl Launcher for Move {
+    fn geometry(&self, facts: &DeviceFacts) -> Geometry {
+        let (width, _, pieces) = sizes(self, facts);
+        Geometry::spread(self.rows() * pieces, width, facts)
+    }
 
-pub(super) fn launch(
-    client: &Client,
-    compiled: &CompileCount,
-    task: &Move,
-    geometry: Geometry,
-    bound: &Bound,
-) -> Result<(), LaunchRefused> {
-    if !task.is_inside() {
-        return Err(LaunchRefused("words are moved from or to outside".to_owned()));
+    fn launch(
+        &self,
+        client: &Client,
+        compiled: &CompileCount,
+        geometry: Geometry,
+        bound: &Bound,
+    ) -> Result<(), LaunchRefused> {
+        if !self.is_inside() {
+            return Err(LaunchRefused("words are moved from or to outside".to_owned()));
+        }
+        check_elements(self.sizes.0.max(self.sizes.1))?;
+        let facts = bound.launch.facts;
+        let (width, vectors, pieces) = sizes(self, facts);
+        let items = self.rows() * pieces;
+        geometry.check(items)?;
+        let elem = if self.word == 1 { UIntKind::U8.into() } else { UIntKind::U32.into() };
+        let layout = bound.layout_of_lines(width);
+        let reads = if self.column_stride == 1 { layout } else { Layout { width: 1, ..layout } };
+        let from = vec![bound.read(0, elem, reads.unit(), reads.positions(self.sizes.0))?];
+        let to = vec![bound.output(0, elem, layout.unit(), layout.positions(self.sizes.1))?];
+        // Negative distances wrap around, and back when they are added.
+        let [a, b, c] = self.strides.map(|words| words as i32 as u32);
+        let [_, size_b, size_c] = self.axes.map(|size| size as u32);
+        let (cubes, dim, chunk) = (geometry.count(), CubeDim::new_1d(geometry.units), chunk(vectors, facts) as u32);
+        macro_rules! launch_with {
+            ($type:ty) => {
+                // SAFETY: every word is found and goes inside, as was just checked, and the buffers hold as many as the task says.
+                unsafe {
+                    move_rows::launch_unchecked::<$type>(
+                        client,
+                        cubes,
+                        dim,
+                        width,
+                        from,
+                        to,
+                        size_b,
+                        size_c,
+                        a,
+                        b,
+                        c,
+                        self.column_stride as i32 as u32,
+                        self.from as u32,
+                        self.to as u32,
+                        self.row_stride as u32,
+                        self.columns as u32,
+                        vectors as u32,
+                        chunk,
+                        pieces as u32,
+                        items as u32,
+                        geometry.steps,
+                        self.column_stride == 1,
+                        (pieces == 1 && vectors <= FEW).then_some(vectors as u32),
+                        layout,
+                        compiled.clone(),
+                    )
+                }
+            };
+        }
+        match self.word {
+            1 => launch_with!(u8),
+            _ => launch_with!(u32),
+        }
+        Ok(())
     }
-    if u32::try_from(task.sizes.0.max(task.sizes.1)).is_err() {
-        return Err(LaunchRefused("more words are moved than one launch covers".to_owned()));
-    }
-    let facts = bound.launch.facts;
-    let (width, vectors, pieces) = sizes(task, facts);
-    let items = task.rows() * pieces;
-    geometry.check(items)?;
-    let elem = if task.word == 1 { UIntKind::U8.into() } else { UIntKind::U32.into() };
-    let layout = bound.layout_of_lines(width);
-    let reads = if task.column_stride == 1 { layout } else { Layout { width: 1, ..layout } };
-    let from = vec![bound.read(0, elem, reads.unit(), reads.positions(task.sizes.0))?];
-    let to = vec![bound.output(0, elem, layout.unit(), layout.positions(task.sizes.1))?];
-    // Negative distances wrap around, and back when they are added.
-    let [a, b, c] = task.strides.map(|words| words as i32 as u32);
-    let [_, size_b, size_c] = task.axes.map(|size| size as u32);
-    let (cubes, dim, chunk) = (geometry.count(), CubeDim::new_1d(geometry.units), chunk(vectors, facts) as u32);
-    macro_rules! launch_with {
-        ($type:ty) => {
-            // SAFETY: every word is found and goes inside, as was just checked, and the buffers hold as many as the task says.
-            unsafe {
-                move_rows::launch_unchecked::<$type>(
-                    client,
-                    cubes,
-                    dim,
-                    width,
-                    from,
-                    to,
-                    size_b,
-                    size_c,
-                    a,
-                    b,
-                    c,
-                    task.column_stride as i32 as u32,
-                    task.from as u32,
-                    task.to as u32,
-                    task.row_stride as u32,
-                    task.columns as u32,
-                    vectors as u32,
-                    chunk,
-                    pieces as u32,
-                    items as u32,
-                    geometry.steps,
-                    task.column_stride == 1,
-                    (pieces == 1 && vectors <= FEW).then_some(vectors as u32),
-                    layout,
-                    compiled.clone(),
-                )
-            }
-        };
-    }
-    match task.word {
-        1 => launch_with!(u8),
-        _ => launch_with!(u32),
-    }
-    Ok(())
 }
 
 /// Moves a vector of a row that is found at `read` and goes to `write`.

@@ -6,79 +6,81 @@ use dala_plan::DeviceFacts;
 use dala_plan::work::Pack;
 use dala_spec::DType;
 
-use super::{Bound, Geometry, LaunchRefused};
+use super::{Bound, Geometry, LaunchRefused, Launcher};
 use crate::device::fragment::{CompileCount, count_compilation, read_at};
 
-pub(super) fn geometry(pack: &Pack, facts: &DeviceFacts) -> Geometry {
-    Geometry::spread(pack.batch * pack.panels() * pack.k, pack.tile.lanes, facts)
-}
+impl Launcher for Pack {
+    fn geometry(&self, facts: &DeviceFacts) -> Geometry {
+        Geometry::spread(self.batch * self.panels() * self.k, self.tile.lanes, facts)
+    }
 
-pub(super) fn launch(
-    client: &Client,
-    compiled: &CompileCount,
-    pack: &Pack,
-    geometry: Geometry,
-    bound: &Bound,
-) -> Result<(), LaunchRefused> {
-    let (size, lanes) = (pack.dtype.size(), pack.tile.lanes);
-    let rows = pack.batch * pack.panels() * pack.k;
-    geometry.check(rows)?;
-    let aligned = !pack.transposed && !pack.tile.overlaps && pack.n.is_multiple_of(lanes);
-    let from = match aligned {
-        true => bound.slice(0, size * lanes, pack.batch * pack.k * pack.n / lanes)?,
-        false => bound.slice(0, size, pack.batch * pack.k * pack.n)?,
-    };
-    let to = bound.slice_mut(0, size * lanes, rows * pack.tile.vectors)?;
-    let (cubes, dim) = (geometry.count(), CubeDim::new_1d(geometry.units));
-    let (k, n, panels) = (pack.k as u32, pack.n as u32, pack.panels() as u32);
-    let vectors = pack.tile.vectors as u32;
-    macro_rules! launch_with {
-        ($type:ty) => {
-            // SAFETY: rows and columns are kept inside the matrix, and every panel inside what was checked.
-            unsafe {
-                match aligned {
-                    true => pack_vectors::launch_unchecked::<$type>(
-                        client,
-                        cubes,
-                        dim,
-                        lanes,
-                        from,
-                        to,
-                        k,
-                        n / lanes as u32,
-                        panels,
-                        rows as u32,
-                        geometry.steps,
-                        vectors,
-                        compiled.clone(),
-                    ),
-                    false => pack_elements::launch_unchecked::<$type>(
-                        client,
-                        cubes,
-                        dim,
-                        lanes,
-                        from,
-                        to,
-                        k,
-                        n,
-                        panels,
-                        rows as u32,
-                        geometry.steps,
-                        vectors,
-                        lanes as u32,
-                        pack.transposed,
-                        pack.tile.overlaps,
-                        compiled.clone(),
-                    ),
-                }
-            }
+    fn launch(
+        &self,
+        client: &Client,
+        compiled: &CompileCount,
+        geometry: Geometry,
+        bound: &Bound,
+    ) -> Result<(), LaunchRefused> {
+        let (size, lanes) = (self.dtype.size(), self.tile.lanes);
+        let rows = self.batch * self.panels() * self.k;
+        geometry.check(rows)?;
+        let aligned = !self.transposed && !self.tile.overlaps && self.n.is_multiple_of(lanes);
+        let from = match aligned {
+            true => bound.slice(0, size * lanes, self.batch * self.k * self.n / lanes)?,
+            false => bound.slice(0, size, self.batch * self.k * self.n)?,
         };
+        let to = bound.slice_mut(0, size * lanes, rows * self.tile.vectors)?;
+        let (cubes, dim) = (geometry.count(), CubeDim::new_1d(geometry.units));
+        let (k, n, panels) = (self.k as u32, self.n as u32, self.panels() as u32);
+        let vectors = self.tile.vectors as u32;
+        macro_rules! launch_with {
+            ($type:ty) => {
+                // SAFETY: rows and columns are kept inside the matrix, and every panel inside what was checked.
+                unsafe {
+                    match aligned {
+                        true => pack_vectors::launch_unchecked::<$type>(
+                            client,
+                            cubes,
+                            dim,
+                            lanes,
+                            from,
+                            to,
+                            k,
+                            n / lanes as u32,
+                            panels,
+                            rows as u32,
+                            geometry.steps,
+                            vectors,
+                            compiled.clone(),
+                        ),
+                        false => pack_elements::launch_unchecked::<$type>(
+                            client,
+                            cubes,
+                            dim,
+                            lanes,
+                            from,
+                            to,
+                            k,
+                            n,
+                            panels,
+                            rows as u32,
+                            geometry.steps,
+                            vectors,
+                            lanes as u32,
+                            self.transposed,
+                            self.tile.overlaps,
+                            compiled.clone(),
+                        ),
+                    }
+                }
+            };
+        }
+        match self.dtype {
+            DType::F64 => launch_with!(f64),
+            _ => launch_with!(f32),
+        }
+        Ok(())
     }
-    match pack.dtype {
-        DType::F64 => launch_with!(f64),
-        _ => launch_with!(f32),
-    }
-    Ok(())
 }
 
 #[cube(launch_unchecked)]

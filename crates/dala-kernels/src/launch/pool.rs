@@ -5,12 +5,13 @@
 use cubecl::client::Client;
 use cubecl::prelude::*;
 use dala_plan::DeviceFacts;
+use dala_plan::work::width::dividing_width;
 use dala_plan::work::{Pool, PoolOp};
 use dala_spec::DType;
 use dala_spec::expr::{BinaryOp, Ty};
 
 use super::matmul::WindowCode;
-use super::{Bound, Geometry, LaunchRefused, dividing_width, settled};
+use super::{Bound, Geometry, LaunchRefused, Launcher, settled};
 use crate::device::args::{Buffers, Scalars};
 use crate::device::arithmetic::Generator;
 use crate::device::emit::Layout;
@@ -38,11 +39,6 @@ fn items(pool: &Pool, facts: &DeviceFacts, width: usize) -> usize {
     pool.batch * rows * columns.div_ceil(run(pool, facts)) * (pool.windows.channels / width)
 }
 
-pub(super) fn geometry(pool: &Pool, facts: &DeviceFacts) -> Geometry {
-    let width = width(pool, facts);
-    Geometry::spread(items(pool, facts, width), width, facts)
-}
-
 /// What shapes the code.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
 struct PoolCode {
@@ -55,74 +51,81 @@ struct PoolCode {
     ty: Ty,
 }
 
-pub(super) fn launch(
-    client: &Client,
-    compiled: &CompileCount,
-    pool: &Pool,
-    geometry: Geometry,
-    bound: &Bound,
-) -> Result<(), LaunchRefused> {
-    let (facts, width, size, windows) = (bound.launch.facts, geometry.width, pool.dtype.size(), &pool.windows);
-    if !windows.channels.is_multiple_of(width) || windows.is_empty() {
-        return Err(LaunchRefused(format!("pixels of {} do not end where a vector does", windows.channels)));
+impl Launcher for Pool {
+    fn geometry(&self, facts: &DeviceFacts) -> Geometry {
+        let width = width(self, facts);
+        Geometry::spread(items(self, facts, width), width, facts)
     }
-    let (items, run) = (items(pool, facts, width), run(pool, facts));
-    geometry.check(items)?;
-    let vectors = windows.channels / width;
-    let x = bound.slice(0, size * width, pool.batch * windows.from[0] * windows.from[1] * vectors)?;
-    let weights = match pool.op {
-        PoolOp::Weighted => bound.slice(1, size * width, windows.size[0] * windows.size[1] * vectors)?,
-        // Not read.
-        _ => bound.slice(0, size * width, 1)?,
-    };
-    let layout = bound.layout(width);
-    let results = pool.batch * windows.to[0] * windows.to[1] * vectors;
-    let reads = bound.fragment_reads(&[&pool.store], layout, pool.operands(), results, vectors)?;
-    let binding = layout.binding(pool.store.program.outputs()[0], 1);
-    let outputs = vec![bound.output(0, binding.elem, binding.width, results)?];
-    let [store] = Part::each([&pool.store], pool.operands());
-    let ty = if pool.dtype == DType::F64 { Ty::F64 } else { Ty::F32 };
-    let unrolled = windows.size[0] * windows.size[1] <= most_unrolled(facts);
-    let code = PoolCode { store, op: pool.op, windows: WindowCode::of(windows), unrolled, grouped: facts.cpu, ty };
-    let both = |sizes: [usize; 2]| sizes.map(|size| size as u32);
-    let ([from_rows, from_columns], [to_rows, to_columns]) = (both(windows.from), both(windows.to));
-    let (cubes, dim, count) = (geometry.count(), CubeDim::new_1d(geometry.units), compiled.clone());
-    let (vectors, run, items, steps) = (vectors as u32, run as u32, items as u32, geometry.steps);
-    macro_rules! launch_with {
-        ($type:ty) => {
-            // SAFETY: pixels outside of the pictures are not read, and results have places in the output.
-            unsafe {
-                pool_runs::launch_unchecked::<$type>(
-                    client,
-                    cubes,
-                    dim,
-                    width,
-                    x,
-                    weights,
-                    reads,
-                    outputs,
-                    bound.scalars(),
-                    from_rows,
-                    from_columns,
-                    to_rows,
-                    to_columns,
-                    vectors,
-                    run,
-                    items,
-                    steps,
-                    0,
-                    code,
-                    layout,
-                    count,
-                )
-            }
+
+    fn launch(
+        &self,
+        client: &Client,
+        compiled: &CompileCount,
+        geometry: Geometry,
+        bound: &Bound,
+    ) -> Result<(), LaunchRefused> {
+        let (facts, width, size, windows) = (bound.launch.facts, geometry.width, self.dtype.size(), &self.windows);
+        if !windows.channels.is_multiple_of(width) || windows.is_empty() {
+            return Err(LaunchRefused(format!("pixels of {} do not end where a vector does", windows.channels)));
+        }
+        let (items, run) = (items(self, facts, width), run(self, facts));
+        geometry.check(items)?;
+        let vectors = windows.channels / width;
+        let x = bound.slice(0, size * width, self.batch * windows.from[0] * windows.from[1] * vectors)?;
+        let weights = match self.op {
+            PoolOp::Weighted => bound.slice(1, size * width, windows.size[0] * windows.size[1] * vectors)?,
+            // Not read.
+            _ => bound.slice(0, size * width, 1)?,
         };
+        let layout = bound.layout(width);
+        let results = self.batch * windows.to[0] * windows.to[1] * vectors;
+        let reads = bound.fragment_reads(&[&self.store], layout, self.operands(), results, vectors)?;
+        let binding = layout.binding(self.store.program.outputs()[0], 1);
+        let outputs = vec![bound.output(0, binding.elem, binding.width, results)?];
+        let [store] = Part::each([&self.store], self.operands());
+        let ty = if self.dtype == DType::F64 { Ty::F64 } else { Ty::F32 };
+        let unrolled = windows.size[0] * windows.size[1] <= most_unrolled(facts);
+        let code = PoolCode { store, op: self.op, windows: WindowCode::of(windows), unrolled, grouped: facts.cpu, ty };
+        let both = |sizes: [usize; 2]| sizes.map(|size| size as u32);
+        let ([from_rows, from_columns], [to_rows, to_columns]) = (both(windows.from), both(windows.to));
+        let (cubes, dim, count) = (geometry.count(), CubeDim::new_1d(geometry.units), compiled.clone());
+        let (vectors, run, items, steps) = (vectors as u32, run as u32, items as u32, geometry.steps);
+        macro_rules! launch_with {
+            ($type:ty) => {
+                // SAFETY: pixels outside of the pictures are not read, and results have places in the output.
+                unsafe {
+                    pool_runs::launch_unchecked::<$type>(
+                        client,
+                        cubes,
+                        dim,
+                        width,
+                        x,
+                        weights,
+                        reads,
+                        outputs,
+                        bound.scalars(),
+                        from_rows,
+                        from_columns,
+                        to_rows,
+                        to_columns,
+                        vectors,
+                        run,
+                        items,
+                        steps,
+                        0,
+                        code,
+                        layout,
+                        count,
+                    )
+                }
+            };
+        }
+        match self.dtype {
+            DType::F64 => launch_with!(f64),
+            _ => launch_with!(f32),
+        }
+        Ok(())
     }
-    match pool.dtype {
-        DType::F64 => launch_with!(f64),
-        _ => launch_with!(f32),
-    }
-    Ok(())
 }
 
 /// One more element of a window.

@@ -5,8 +5,9 @@ use cubecl::client::Client;
 use cubecl::prelude::*;
 use dala_plan::DeviceFacts;
 use dala_plan::work::Resample;
+use dala_plan::work::width::fitting_width;
 
-use super::{Bound, Geometry, LaunchRefused, fitting_width};
+use super::{Bound, Geometry, LaunchRefused, Launcher};
 use crate::device::args::{Buffers, Scalars};
 use crate::device::emit::Layout;
 use crate::device::fragment::{
@@ -36,66 +37,68 @@ fn lanes(resample: &Resample) -> usize {
 /// Rows of fewer pixels are computed in narrower vectors: less of them is computed twice.
 const SHORT: usize = 128;
 
-pub(super) fn geometry(resample: &Resample, facts: &DeviceFacts) -> Geometry {
-    Geometry::spread(resample.to.0, lanes(resample), facts)
-}
+impl Launcher for Resample {
+    fn geometry(&self, facts: &DeviceFacts) -> Geometry {
+        Geometry::spread(self.to.0, lanes(self), facts)
+    }
 
-pub(super) fn launch(
-    client: &Client,
-    compiled: &CompileCount,
-    resample: &Resample,
-    geometry: Geometry,
-    bound: &Bound,
-) -> Result<(), LaunchRefused> {
-    let Resample { from, to, taps, channels, .. } = *resample;
-    if !Resample::fits(bound.launch.facts) || taps.0 > from.0 || taps.1 > from.1 || channels > 4 {
-        return Err(LaunchRefused("the picture or the device does not suit resampling in one pass".to_owned()));
+    fn launch(
+        &self,
+        client: &Client,
+        compiled: &CompileCount,
+        geometry: Geometry,
+        bound: &Bound,
+    ) -> Result<(), LaunchRefused> {
+        let Resample { from, to, taps, channels, .. } = *self;
+        if !Resample::fits(bound.launch.facts) || taps.0 > from.0 || taps.1 > from.1 || channels > 4 {
+            return Err(LaunchRefused("the picture or the device does not suit resampling in one pass".to_owned()));
+        }
+        geometry.check(to.0)?;
+        let lanes = lanes(self);
+        let layout = bound.layout_of_lines(lanes);
+        let first_rows = bound.slice(0, 4, to.0)?;
+        let row_weights = bound.slice(1, 4, to.0 * taps.0)?;
+        let first_columns = bound.slice(2, 4, to.1)?;
+        let column_weights = bound.slice(3, 4, to.1 * taps.1)?;
+        let reads = bound.fragment_reads(&[&self.load], layout, 4, from.0 * from.1 * channels, 0)?;
+        let binding = layout.binding(self.store.program.outputs()[0], 1);
+        let output = bound.output(0, binding.elem, 1, to.0 * to.1 * channels)?;
+        let line = Resample::line(from.1, channels);
+        let lines = bound.slice_mut(1, 4, geometry.units as usize * line)?;
+        let [load, store] = Part::each([&self.load, &self.store], 4);
+        let unrolled = |taps: usize| if taps <= MAX_UNROLLED { taps } else { 0 };
+        let code = ResampleCode { load, store, channels, taps: (unrolled(taps.0), unrolled(taps.1)) };
+        // SAFETY: windows of rows and columns lie inside the picture, as their maker made sure, and each unit has a line of its
+        // own: the cubes of a unit run one after the other on a CPU.
+        unsafe {
+            resample_rows::launch_unchecked(
+                client,
+                geometry.count(),
+                CubeDim::new_1d(geometry.units),
+                lanes,
+                channels.next_power_of_two(),
+                first_rows,
+                row_weights,
+                first_columns,
+                column_weights,
+                reads,
+                vec![output],
+                lines,
+                bound.scalars(),
+                from.1 as u32,
+                to.0 as u32,
+                to.1 as u32,
+                line as u32,
+                taps.0 as u32,
+                taps.1 as u32,
+                geometry.steps,
+                code,
+                layout,
+                compiled.clone(),
+            );
+        }
+        Ok(())
     }
-    geometry.check(to.0)?;
-    let lanes = lanes(resample);
-    let layout = bound.layout_of_lines(lanes);
-    let first_rows = bound.slice(0, 4, to.0)?;
-    let row_weights = bound.slice(1, 4, to.0 * taps.0)?;
-    let first_columns = bound.slice(2, 4, to.1)?;
-    let column_weights = bound.slice(3, 4, to.1 * taps.1)?;
-    let reads = bound.fragment_reads(&[&resample.load], layout, 4, from.0 * from.1 * channels, 0)?;
-    let binding = layout.binding(resample.store.program.outputs()[0], 1);
-    let output = bound.output(0, binding.elem, 1, to.0 * to.1 * channels)?;
-    let line = Resample::line(from.1, channels);
-    let lines = bound.slice_mut(1, 4, geometry.units as usize * line)?;
-    let [load, store] = Part::each([&resample.load, &resample.store], 4);
-    let unrolled = |taps: usize| if taps <= MAX_UNROLLED { taps } else { 0 };
-    let code = ResampleCode { load, store, channels, taps: (unrolled(taps.0), unrolled(taps.1)) };
-    // SAFETY: windows of rows and columns lie inside the picture, as their maker made sure, and each unit has a line of its
-    // own: the cubes of a unit run one after the other on a CPU.
-    unsafe {
-        resample_rows::launch_unchecked(
-            client,
-            geometry.count(),
-            CubeDim::new_1d(geometry.units),
-            lanes,
-            channels.next_power_of_two(),
-            first_rows,
-            row_weights,
-            first_columns,
-            column_weights,
-            reads,
-            vec![output],
-            lines,
-            bound.scalars(),
-            from.1 as u32,
-            to.0 as u32,
-            to.1 as u32,
-            line as u32,
-            taps.0 as u32,
-            taps.1 as u32,
-            geometry.steps,
-            code,
-            layout,
-            compiled.clone(),
-        );
-    }
-    Ok(())
 }
 
 /// The elements from `at` on, times a weight.

@@ -8,11 +8,11 @@
 use cubecl::client::Client;
 use cubecl::prelude::*;
 use dala_plan::DeviceFacts;
-use dala_plan::work::{Border, Stencil};
+use dala_plan::work::{Border, Stencil, TaskKind};
 use dala_spec::expr::Ty;
 use dala_spec::{DType, Scalar};
 
-use super::{Bound, Geometry, LaunchRefused, dividing_width, lines};
+use super::{Bound, Geometry, LaunchRefused, Launcher, lines};
 use crate::device::args::{Buffers, Scalars};
 use crate::device::arithmetic::{Generator, elem};
 use crate::device::emit::Layout;
@@ -74,44 +74,6 @@ pub(super) fn weights(stencil: &Stencil) -> Vec<InputScalar> {
 /// A row that lies outside and counts as zeros.
 pub(super) const OUTSIDE: usize = u32::MAX as usize;
 
-/// How many elements are computed at a time; none if the picture's rows do not allow it.
-fn width(height: usize, row: usize, channels: usize, radius: usize, pixels: bool) -> Option<usize> {
-    // Pixels of four, and of these a vector's worth.
-    let (least, most) = if pixels { (16, 16) } else { (4, 16) };
-    // A neighbour is never further away than the next vector, and a mirrored one never further than the edge's own.
-    let needed = ((radius + 1) * channels).next_power_of_two().max(least);
-    (needed <= most && radius < height && row > 0 && dividing_width(row, needed) == needed).then_some(needed)
-}
-
-/// Whether filters of this radius run in one pass over a picture.
-pub fn fits(height: usize, width_pixels: usize, channels: usize, radius: usize, facts: &DeviceFacts) -> bool {
-    match facts.cpu {
-        true => lines::fits(radius, facts),
-        false => width(height, width_pixels * channels, channels, radius, false).is_some(),
-    }
-}
-
-/// How many floats of memory of its own each unit needs; none if it works in registers.
-pub fn scratch(
-    width_pixels: usize,
-    channels: usize,
-    radius: usize,
-    filters: usize,
-    facts: &DeviceFacts,
-) -> Option<usize> {
-    facts.cpu.then(|| lines::scratch(width_pixels, channels, radius, filters))
-}
-
-/// Whether a stencil's rows suit its vectors.
-pub(super) fn launches(stencil: &Stencil, facts: &DeviceFacts) -> bool {
-    if facts.cpu {
-        return lines::fits(stencil.radius, facts);
-    }
-    let (row, pixels) = (stencil.width * stencil.channels, stencil.pixels.is_some());
-    (!pixels || stencil.channels == Stencil::PIXEL)
-        && width(stencil.height, row, stencil.channels, stencil.radius, pixels).is_some()
-}
-
 fn is_symmetric(weights: &[f32]) -> bool {
     weights.iter().eq(weights.iter().rev())
 }
@@ -122,76 +84,76 @@ fn chunk(vectors: usize) -> usize {
 }
 
 fn sizes(stencil: &Stencil) -> (usize, usize, usize) {
-    let row = stencil.width * stencil.channels;
-    let pixels = stencil.pixels.is_some();
-    let width = width(stencil.height, row, stencil.channels, stencil.radius, pixels).unwrap_or(1);
-    let vectors = row / width;
+    let width = stencil.vector_width().unwrap_or(1);
+    let vectors = stencil.width * stencil.channels / width;
     (width, vectors, vectors.div_ceil(chunk(vectors).max(1)))
 }
 
-pub(super) fn geometry(stencil: &Stencil, facts: &DeviceFacts) -> Geometry {
-    if facts.cpu {
-        return lines::geometry(stencil, facts);
+impl Launcher for Stencil {
+    fn geometry(&self, facts: &DeviceFacts) -> Geometry {
+        if facts.cpu {
+            return lines::geometry(self, facts);
+        }
+        let (width, _, chunks) = sizes(self);
+        Geometry::spread(self.height * chunks, width, facts)
     }
-    let (width, _, chunks) = sizes(stencil);
-    Geometry::spread(stencil.height * chunks, width, facts)
-}
 
-pub(super) fn launch(
-    client: &Client,
-    compiled: &CompileCount,
-    stencil: &Stencil,
-    geometry: Geometry,
-    bound: &Bound,
-) -> Result<(), LaunchRefused> {
-    let facts = bound.launch.facts;
-    let taps = 2 * stencil.radius + 1;
-    let complete = |weights: &[f32]| weights.len() == taps;
-    let all_complete = stencil.filters.iter().all(|filter| complete(&filter.down) && complete(&filter.across));
-    if !launches(stencil, facts) || !all_complete {
-        return Err(LaunchRefused("the picture or the filter does not suit a stencil".to_owned()));
-    }
-    if facts.cpu {
-        return lines::launch(client, compiled, stencil, geometry, bound);
-    }
-    let (width, vectors, chunks) = sizes(stencil);
-    geometry.check(stencil.height * chunks)?;
-    let layout = bound.layout(width);
-    let total = stencil.height * vectors;
-    let reads = bound.fragment_reads(&[&stencil.load, &stencil.store], layout, 0, total, vectors)?;
-    let output = match &stencil.pixels {
-        None => {
-            let binding = layout.binding(stencil.store.program.outputs()[0], 1);
-            bound.output(0, binding.elem, binding.width, total)?
+    fn launch(
+        &self,
+        client: &Client,
+        compiled: &CompileCount,
+        geometry: Geometry,
+        bound: &Bound,
+    ) -> Result<(), LaunchRefused> {
+        let facts = bound.launch.facts;
+        let taps = 2 * self.radius + 1;
+        let complete = |weights: &[f32]| weights.len() == taps;
+        let all_complete = self.filters.iter().all(|filter| complete(&filter.down) && complete(&filter.across));
+        if !self.launches(facts) || !all_complete {
+            return Err(LaunchRefused("the picture or the filter does not suit a stencil".to_owned()));
         }
-        Some(pixels) => {
-            let layout = Layout { width: width / Stencil::PIXEL, ..layout };
-            let binding = layout.output(&pixels.program, 0);
-            bound.output(0, binding.elem, binding.width, total * binding.vectors)?
+        if facts.cpu {
+            return lines::launch(client, compiled, self, geometry, bound);
         }
-    };
-    // SAFETY: rows and vectors are kept inside the picture, which the buffers were checked to hold.
-    unsafe {
-        filter_rows::launch_unchecked(
-            client,
-            geometry.count(),
-            CubeDim::new_1d(geometry.units),
-            width,
-            reads,
-            vec![output],
-            bound.scalars(),
-            weights(stencil),
-            stencil.height as u32,
-            vectors as u32,
-            chunk(vectors) as u32,
-            chunks as u32,
-            geometry.steps,
-            StencilCode::new(stencil, chunks == 1, true),
-            layout,
-            compiled.clone(),
-        );
+        let (width, vectors, chunks) = sizes(self);
+        geometry.check(self.height * chunks)?;
+        let layout = bound.layout(width);
+        let total = self.height * vectors;
+        let reads = bound.fragment_reads(&[&self.load, &self.store], layout, 0, total, vectors)?;
+        let output = match &self.pixels {
+            None => {
+                let binding = layout.binding(self.store.program.outputs()[0], 1);
+                bound.output(0, binding.elem, binding.width, total)?
+            }
+            Some(pixels) => {
+                let layout = Layout { width: width / Stencil::PIXEL, ..layout };
+                let binding = layout.output(&pixels.program, 0);
+                bound.output(0, binding.elem, binding.width, total * binding.vectors)?
+            }
+        };
+        // SAFETY: rows and vectors are kept inside the picture, which the buffers were checked to hold.
+        unsafe {
+            filter_rows::launch_unchecked(
+                client,
+                geometry.count(),
+                CubeDim::new_1d(geometry.units),
+                width,
+                reads,
+                vec![output],
+                bound.scalars(),
+                weights(self),
+                self.height as u32,
+                vectors as u32,
+                chunk(vectors) as u32,
+                chunks as u32,
+                geometry.steps,
+                StencilCode::new(self, chunks == 1, true),
+                layout,
+                compiled.clone(),
+            );
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// A run-time value by its number.

@@ -4,8 +4,9 @@ use cubecl::client::Client;
 use cubecl::prelude::*;
 use dala_plan::DeviceFacts;
 use dala_plan::work::Weigh;
+use dala_plan::work::width::dividing_width;
 
-use super::{Bound, Geometry, LaunchRefused, dividing_width};
+use super::{Bound, Geometry, LaunchRefused, Launcher};
 use crate::device::args::{Buffers, Scalars};
 use crate::device::emit::Layout;
 use crate::device::fragment::{
@@ -26,59 +27,61 @@ fn together(weigh: &Weigh, width: usize) -> bool {
     width > 1 && weigh.inner.is_multiple_of(width)
 }
 
-pub(super) fn geometry(weigh: &Weigh, facts: &DeviceFacts) -> Geometry {
-    let width = dividing_width(weigh.inner, if facts.cpu { 16 } else { 4 });
-    // Four lanes make a word of bytes, which is the least that can be stored everywhere.
-    let width = width.max(4);
-    Geometry::spread((weigh.outer * weigh.to * weigh.inner).div_ceil(width), width, facts)
-}
-
-pub(super) fn launch(
-    client: &Client,
-    compiled: &CompileCount,
-    weigh: &Weigh,
-    geometry: Geometry,
-    bound: &Bound,
-) -> Result<(), LaunchRefused> {
-    let width = geometry.width;
-    let (total, together) = (weigh.outer * weigh.to * weigh.inner, together(weigh, width));
-    let items = total.div_ceil(width);
-    geometry.check(items)?;
-    let (layout, single) = (bound.layout(width), bound.layout(1));
-    let loaded = weigh.outer * weigh.from * weigh.inner;
-    let tables = weigh.to * weigh.taps;
-    let (places, weights) = (bound.slice(0, 4, tables)?, bound.slice(1, 4, tables)?);
-    let load_layout = if together { layout } else { single };
-    let reads = bound.fragment_reads(&[&weigh.load], load_layout, 2, loaded / load_layout.width, 0)?;
-    let binding = layout.binding(weigh.store.program.outputs()[0], 1);
-    let output = bound.output(0, binding.elem, binding.width, items)?;
-    let [load, store] = Part::each([&weigh.load, &weigh.store], 2);
-    // SAFETY: positions come from the axis's sizes, and those in the table were checked against them by its maker.
-    unsafe {
-        weigh_axis::launch_unchecked(
-            client,
-            geometry.count(),
-            CubeDim::new_1d(geometry.units),
-            width,
-            places,
-            weights,
-            reads,
-            vec![output],
-            bound.scalars(),
-            weigh.from as u32,
-            weigh.to as u32,
-            weigh.inner as u32,
-            weigh.taps as u32,
-            total as u32,
-            items as u32,
-            geometry.steps,
-            WeighCode { load, store, together },
-            layout,
-            single,
-            compiled.clone(),
-        );
+impl Launcher for Weigh {
+    fn geometry(&self, facts: &DeviceFacts) -> Geometry {
+        let width = dividing_width(self.inner, if facts.cpu { 16 } else { 4 });
+        // Four lanes make a word of bytes, which is the least that can be stored everywhere.
+        let width = width.max(4);
+        Geometry::spread((self.outer * self.to * self.inner).div_ceil(width), width, facts)
     }
-    Ok(())
+
+    fn launch(
+        &self,
+        client: &Client,
+        compiled: &CompileCount,
+        geometry: Geometry,
+        bound: &Bound,
+    ) -> Result<(), LaunchRefused> {
+        let width = geometry.width;
+        let (total, together) = (self.outer * self.to * self.inner, together(self, width));
+        let items = total.div_ceil(width);
+        geometry.check(items)?;
+        let (layout, single) = (bound.layout(width), bound.layout(1));
+        let loaded = self.outer * self.from * self.inner;
+        let tables = self.to * self.taps;
+        let (places, weights) = (bound.slice(0, 4, tables)?, bound.slice(1, 4, tables)?);
+        let load_layout = if together { layout } else { single };
+        let reads = bound.fragment_reads(&[&self.load], load_layout, 2, loaded / load_layout.width, 0)?;
+        let binding = layout.binding(self.store.program.outputs()[0], 1);
+        let output = bound.output(0, binding.elem, binding.width, items)?;
+        let [load, store] = Part::each([&self.load, &self.store], 2);
+        // SAFETY: positions come from the axis's sizes, and those in the table were checked against them by its maker.
+        unsafe {
+            weigh_axis::launch_unchecked(
+                client,
+                geometry.count(),
+                CubeDim::new_1d(geometry.units),
+                width,
+                places,
+                weights,
+                reads,
+                vec![output],
+                bound.scalars(),
+                self.from as u32,
+                self.to as u32,
+                self.inner as u32,
+                self.taps as u32,
+                total as u32,
+                items as u32,
+                geometry.steps,
+                WeighCode { load, store, together },
+                layout,
+                single,
+                compiled.clone(),
+            );
+        }
+        Ok(())
+    }
 }
 
 #[cube(launch_unchecked)]

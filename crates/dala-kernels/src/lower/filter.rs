@@ -11,7 +11,6 @@ use dala_spec::{
 use super::{hand_on, load_float, map, shapes};
 use crate::Reference;
 use crate::keys::{BORDER, RADIUS};
-use crate::launch::{stencil_fits, stencil_scratch};
 
 /// The names under which a store expression finds what the filters give; `x` is the element itself.
 pub(crate) const VALUES: [&str; 2] = ["f0", "f1"];
@@ -28,7 +27,7 @@ pub(crate) fn filtered(
     let Some(image) = input.shape.image() else { return Ok(lowering) };
     let radius = filters.iter().map(|filter| filter.down.len() / 2).max().unwrap_or(0);
     let taps = 2 * radius + 1;
-    if stencil_fits(image.height, image.width, image.channels, radius, facts) {
+    if Stencil::fits(image.height, image.width, image.channels, radius, facts) {
         let values = filters.iter().zip(VALUES).enumerate();
         let mut arguments: Vec<Argument> =
             values.map(|(number, (_, name))| Argument::value(name, number, DType::F32)).collect();
@@ -50,7 +49,7 @@ pub(crate) fn filtered(
             store: Fragment::build(store, &arguments, call.output.dtype, &call.params)?,
             pixels: None,
         };
-        let own = stencil_scratch(image.width, image.channels, radius, stencil.filters.len(), facts);
+        let own = Stencil::scratch(image.width, image.channels, radius, stencil.filters.len(), facts);
         let lines = own.map(|own| TensorType::new(DType::F32, [facts.units_per_cube as usize, own]));
         let writes = iter::once(Place::Output).chain(lines.map(|lines| lowering.transient(lines))).collect();
         lowering.steps.push(Step {

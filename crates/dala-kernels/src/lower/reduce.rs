@@ -11,7 +11,6 @@ use dala_spec::{
 use super::{map, shapes, view::View};
 use crate::kernel::ReferenceFn;
 use crate::keys::{AXES, KEEP_DIMS};
-use crate::launch::fold_width;
 use crate::{Kernel, LowerFn, Reference};
 
 /// The spec of a kernel that reduces the axes of its param `axes`.
@@ -258,7 +257,7 @@ fn fold(
     // Enough lines for every unit to have one, by cutting long ones.
     let wanted = if facts.cpu { 4 * facts.units_per_cube as usize } else { 256 };
     let whole = line.fold(phases.clone(), once(&plain, result_type)?);
-    let side_by_side = if line.inner > 1 { line.inner.div_ceil(fold_width(&whole, facts)) } else { 1 };
+    let side_by_side = if line.inner > 1 { line.inner.div_ceil(whole.width(facts)) } else { 1 };
     let lines = line.outer * side_by_side;
     if lines < wanted && line.length >= 2 * SHORTEST_PIECE {
         let cut = Fold { piece: piece(line.length, wanted), ..whole };
@@ -276,7 +275,7 @@ fn fold(
         None => result_type,
     };
     let expr = finish.unwrap_or(&plain);
-    let narrow = line.inner == 1 || fold_width(&whole, facts) < 4;
+    let narrow = line.inner == 1 || whole.width(facts) < 4;
     if output == DType::U8 && facts.u8 == Support::Packed && narrow {
         // Single bytes cannot be written there: as numbers first, then four at a time.
         let shape = Shape::new([line.outer * line.inner]);

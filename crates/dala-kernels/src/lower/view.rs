@@ -1,7 +1,7 @@
 //! The same elements in another order: bits are moved, whatever they mean, so that every type can be moved everywhere.
 
 use dala_plan::work::{MOVE_AXES, Move};
-use dala_plan::{DeviceFacts, Support, Task};
+use dala_plan::{DeviceFacts, Task};
 use dala_spec::{DType, Expr, Shape, Signature, SpecError, TensorType};
 
 use super::map;
@@ -45,8 +45,7 @@ impl View {
     ) -> Result<Task, SpecError> {
         let (view, dtype, input_len) = self.in_words(dtype, input_len);
         let view = view.merged();
-        let movable = dtype == DType::U32 || facts.u8 == Support::Native;
-        if let (true, Some(moved)) = (movable, view.moved(dtype.size(), input_len)) {
+        if let (true, Some(moved)) = (Move::fits(dtype.size(), facts), view.moved(dtype.size(), input_len)) {
             return Ok(Task::Move(moved));
         }
         let moved = |(axis, stride): (usize, &i64)| {

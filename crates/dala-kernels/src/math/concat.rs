@@ -1,7 +1,7 @@
 //! Buffers one after the other along an axis. All other axes are equal.
 
 use dala_plan::work::Move;
-use dala_plan::{DeviceFacts, Lowering, Place, Support, Task};
+use dala_plan::{DeviceFacts, Lowering, Place, Task};
 use dala_spec::expr::CompareOp;
 use dala_spec::{
     Class, DType, Data, Expr, KernelSpec, NUMBERS, OutputDType, ParamKind, Shape, ShapeCall, ShapeProblem, Signature,
@@ -66,7 +66,7 @@ fn lower(call: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
         return Ok(lowering);
     }
     let blocks = call.output.shape.len() * dtype.size() / word.size() / together;
-    if word == DType::U32 || facts.u8 == Support::Native {
+    if Move::fits(word.size(), facts) {
         let mut to = 0;
         for (place, run) in parts {
             let part = Move {

@@ -1,11 +1,11 @@
 //! A plan as text: what a person reads, and what snapshot tests compare.
 
-use dala_spec::expr::Op;
-use dala_spec::{DType, TensorType};
+use dala_spec::TensorType;
 
 use super::{Blueprint, BlueprintStep, Verdict};
 use crate::StageSpec;
-use crate::work::{Fold, FoldOp, Map, Matmul, Place, PoolOp, Task, Windows};
+use crate::words::{count, format_bytes};
+use crate::work::Place;
 
 impl Blueprint {
     /// The plan as text: its buffers, its launches in order, and what was fused, what was not, and why. Stages count from 0.
@@ -97,7 +97,7 @@ impl Blueprint {
     }
 
     fn launch_lines(&self) -> Vec<String> {
-        let tasks: Vec<String> = self.steps.iter().map(|step| describe(&step.task)).collect();
+        let tasks: Vec<String> = self.steps.iter().map(|step| step.task.kind().describe()).collect();
         // One long line should not push what the others have to say far to the right.
         let width = tasks.iter().map(|task| task.chars().count()).filter(|width| *width <= 64).max().unwrap_or(0);
         let digits = self.steps.len().to_string().len();
@@ -149,140 +149,6 @@ impl Blueprint {
     fn together(&self, one: usize, other: usize) -> bool {
         self.steps.iter().any(|step| step.stages.contains(&one) && step.stages.contains(&other))
     }
-}
-
-/// A size for people, in decimal units: `512 B`, `8.3 MB`.
-pub fn format_bytes(bytes: usize) -> String {
-    if bytes < 1000 {
-        return format!("{bytes} B");
-    }
-    let mut size = bytes as f64 / 1000.0;
-    let mut units = ["kB", "MB", "GB", "TB"].into_iter().peekable();
-    // From here on, one decimal would round to a thousand.
-    while size >= 999.95 && units.len() > 1 {
-        size /= 1000.0;
-        units.next();
-    }
-    format!("{size:.1} {}", units.next().unwrap_or("TB"))
-}
-
-/// What a launch does, in a few words.
-pub(crate) fn describe(task: &Task) -> String {
-    match task {
-        Task::Map(map) => describe_map(map),
-        Task::Fold(fold) => describe_fold(fold),
-        Task::Stencil(stencil) => {
-            let size = times(&[stencil.height, stencil.width, stencil.channels]);
-            format!("stencil, radius {}, {size}", stencil.radius)
-        }
-        Task::Weigh(weigh) => {
-            let size = |axis: usize| times(&[weigh.outer, axis, weigh.inner]);
-            format!("weighted sums of {}, {} to {}", weigh.taps, size(weigh.from), size(weigh.to))
-        }
-        Task::Resample(resample) => {
-            let size = |(rows, columns): (usize, usize)| times(&[rows, columns]);
-            format!("resample, {} taps, {} to {}", size(resample.taps), size(resample.from), size(resample.to))
-        }
-        Task::Move(moved) => format!(
-            "move, {} of {}",
-            count(moved.rows(), "row"),
-            count(moved.columns, if moved.word == 1 { "byte" } else { "word" })
-        ),
-        Task::Pack(pack) => format!("pack, {}{}, {}", several(pack.batch), times(&[pack.k, pack.n]), pack.dtype),
-        Task::Matmul(Matmul { windows: Some(windows), n, m, dtype, .. }) => {
-            let batch = m / (windows.to[0] * windows.to[1]).max(1);
-            format!("convolution, {}, to {n} channels, {dtype}", describe_windows(windows, batch))
-        }
-        Task::Matmul(matmul) => {
-            let size = times(&[matmul.m, matmul.k, matmul.n]);
-            format!("matmul, {}{size}, {}", several(matmul.batch), matmul.dtype)
-        }
-        Task::Pool(pool) => {
-            let what = match pool.op {
-                PoolOp::Weighted => "convolution of each channel",
-                PoolOp::Sum => "sums",
-                PoolOp::Max => "largest",
-            };
-            format!("{what}, {}, {}", describe_windows(&pool.windows, pool.batch), pool.dtype)
-        }
-        Task::Count(counted) => format!("count, {} in {}", count(counted.len, "element"), count(counted.bins, "bin")),
-    }
-}
-
-/// Windows in a few words: `3 x 3 of 8 of 112 x 112 x 32`.
-fn describe_windows(windows: &Windows, batch: usize) -> String {
-    let [height, width] = windows.from;
-    let step = if windows.stride == [1, 1] { String::new() } else { format!(" every {}", times(&windows.stride)) };
-    format!("{}{step} of {}{}", times(&windows.size), several(batch), times(&[height, width, windows.channels]))
-}
-
-fn describe_map(map: &Map) -> String {
-    let (program, elements) = (&map.program, map.shape.len());
-    let items = match program.pixel() {
-        Some(channels) => count(elements / channels.max(1), "pixel"),
-        None => count(elements, "element"),
-    };
-    if program.is_copy() {
-        return format!("copy, {}", format_bytes(elements.saturating_mul(program.outputs()[0].size())));
-    }
-    let computes = |op: &&Op| !matches!(op, Op::Input { .. } | Op::Const(_) | Op::Param(_) | Op::Store { .. });
-    let work = match program.ops().iter().filter(computes).count() {
-        0 if program.inputs().is_empty() => "fill".to_owned(),
-        0 => "conversion".to_owned(),
-        operations => format!("program of {}", count(operations, "operation")),
-    };
-    let (from, to) =
-        (distinct(program.inputs().iter().map(|input| input.dtype)), distinct(program.outputs().iter().copied()));
-    let types = if from.is_empty() || from == to { to } else { format!("{from} to {to}") };
-    format!("{work} over {items}, {types}")
-}
-
-fn describe_fold(fold: &Fold) -> String {
-    let name = |how: FoldOp| match how {
-        FoldOp::Sum => "sum",
-        FoldOp::Product => "product",
-        FoldOp::Max => "max",
-        FoldOp::Min => "min",
-        FoldOp::ArgMax => "argmax",
-        FoldOp::ArgMin => "argmin",
-    };
-    let phases: Vec<&str> = fold.phases.iter().map(|phase| name(phase.how)).collect();
-    let lines = count(fold.outer.saturating_mul(fold.inner), "line");
-    let pieces = match fold.pieces() {
-        1 => String::new(),
-        pieces => format!(" in {pieces} pieces"),
-    };
-    format!("fold by {}, {lines} of {}{pieces}", phases.join(", "), count(fold.length, "element"))
-}
-
-/// The element types, each once.
-fn distinct(dtypes: impl Iterator<Item = DType>) -> String {
-    let mut names: Vec<&str> = Vec::new();
-    for dtype in dtypes {
-        if !names.contains(&dtype.name()) {
-            names.push(dtype.name());
-        }
-    }
-    names.join(", ")
-}
-
-/// Sizes along axes.
-fn times(sizes: &[usize]) -> String {
-    sizes.iter().map(usize::to_string).collect::<Vec<_>>().join(" x ")
-}
-
-fn several(batch: usize) -> String {
-    if batch == 1 { String::new() } else { format!("{batch} of ") }
-}
-
-/// A number of things.
-pub(crate) fn count(number: usize, of: &str) -> String {
-    let ending = match (number, of.ends_with("ch")) {
-        (1, _) => "",
-        (_, true) => "es",
-        (_, false) => "s",
-    };
-    format!("{number} {of}{ending}")
 }
 
 /// The bytes of a buffer.
@@ -339,11 +205,14 @@ fn table<const COLUMNS: usize>(rows: impl Iterator<Item = [String; COLUMNS]>) ->
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use dala_spec::{Expr, Program, ResolvedParams, Scope, Signature};
+    use dala_spec::{DType, Expr, Program, ResolvedParams, Scope, Signature};
 
     use super::*;
     use crate::plan::{Call, Cell, Graph, Rules, plan};
-    use crate::work::{Argument, Border, Count, Filter, Finish, Fragment, Matmul, Move, Pack, Phase, Stencil, Tile};
+    use crate::work::{
+        Argument, Border, Count, Filter, Finish, Fold, FoldOp, Fragment, Map, Matmul, Move, Pack, Phase, Stencil, Task,
+        Tile,
+    };
     use crate::{DeviceFacts, Lowering};
 
     pub(crate) fn ty(dtype: DType, dims: &[usize]) -> TensorType {
@@ -399,7 +268,7 @@ pub(crate) mod tests {
             ..DeviceFacts::of_a_cpu()
         };
         let labels = labels.iter().map(|label| (*label).to_owned()).collect();
-        plan(Graph::build(cells, calls, labels).unwrap(), &Rules { facts: &facts, launches: &|_| true, fuse }).unwrap()
+        plan(Graph::build(cells, calls, labels).unwrap(), &Rules { facts: &facts, fuse }).unwrap()
     }
 
     /// A photo is blurred, sharpened, and inverted after a barrier.
@@ -585,7 +454,7 @@ dropped, nobody needs the result
             (Task::Count(Count { len: 10, bins: 1, parts: 2, bin: x(DType::S32) }), "count, 10 elements in 1 bin"),
         ];
         for (task, text) in expected {
-            assert_eq!(describe(&task), text);
+            assert_eq!(task.kind().describe(), text);
         }
     }
 
@@ -598,22 +467,5 @@ dropped, nobody needs the result
         let text = plan.explain();
         assert!(text.contains("constants\n  c0  f32 {14}  56 B\n"), "{text}");
         assert!(text.contains("reads b0, c0   writes t0"), "{text}");
-    }
-
-    #[test]
-    fn sizes_use_decimal_units() {
-        let sizes = [
-            (0, "0 B"),
-            (999, "999 B"),
-            (1000, "1.0 kB"),
-            (8_294_400, "8.3 MB"),
-            (999_949, "999.9 kB"),
-            (999_950, "1.0 MB"),
-            (1_500_000_000, "1.5 GB"),
-            (2_000_000_000_000_000, "2000.0 TB"),
-        ];
-        for (bytes, text) in sizes {
-            assert_eq!(format_bytes(bytes), text);
-        }
     }
 }

@@ -3,13 +3,8 @@
 use std::sync::Arc;
 
 use dala_spec::Data;
-use dala_spec::expr::interpret;
 
 use super::graph::{Graph, NodeId, Origin};
-use crate::Task;
-
-/// The most elements of a program that is interpreted: the device is quicker with more.
-const MAX_INTERPRETED: usize = 1 << 20;
 
 impl Graph {
     /// Replaces nodes that read constants alone by what they give.
@@ -36,19 +31,7 @@ impl Graph {
             _ => None,
         });
         let constants: Vec<&Data> = constants.collect::<Option<_>>()?;
-        let data = match &node.task {
-            Task::Pack(pack) => pack.on_host(constants[0])?,
-            Task::Map(map) => {
-                let inputs: Vec<Data> = constants.iter().map(|data| (*data).clone()).collect();
-                let plain = map.program.params().is_empty() && map.program.outputs().len() == 1;
-                let known = inputs.iter().zip(map.program.inputs()).all(|(data, slot)| data.dtype() == slot.dtype);
-                if !plain || !known || map.shape.len() > MAX_INTERPRETED {
-                    return None;
-                }
-                interpret(&map.program, &inputs, &[], &map.shape).pop()?
-            }
-            _ => return None,
-        };
+        let data = node.task.kind().on_host(&constants)?;
         (data.dtype() == value.ty.dtype && data.len() == value.ty.shape.len()).then_some(data)
     }
 }

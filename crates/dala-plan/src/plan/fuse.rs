@@ -17,7 +17,7 @@ use dala_spec::{DType, Program, Shape};
 use super::Rules;
 use super::elide::works_in_place;
 use super::graph::{Graph, Node, NodeId, Origin, ValueId};
-use crate::work::{Finish, Fragment, Map, Source, Stencil, Task};
+use crate::work::{Fragment, Map, ReadsMore, Source, Task};
 
 /// The most operations of a fused program: compiling takes longer the more there are.
 const MAX_OPS: usize = 160;
@@ -156,7 +156,7 @@ impl Graph {
         if fused.reads.len() + fused.writes.len() > rules.facts.max_bindings {
             return Err(Some("together they bind more buffers than the device does"));
         }
-        if fused.task.support(rules.facts).is_err() || !(rules.launches)(&fused.task) {
+        if !fused.task.fits(rules.facts) {
             return Err(Some("the device has no kernel for both"));
         }
         for write in &fused.writes {
@@ -365,9 +365,10 @@ impl Graph {
         if self.is_needed(value, to) {
             return Err(Some("it is needed elsewhere as well"));
         }
-        let first_read = first_fragment_read(&consumer.task).ok_or(Some("that kernel loads elements as they are"))?;
+        let first_read =
+            consumer.task.kind().first_fragment_read().ok_or(Some("that kernel loads elements as they are"))?;
         let fixed = consumer.reads.iter().take(first_read).any(|read| *read == value);
-        let times = repeats(&consumer.task);
+        let times = consumer.task.kind().loads() as u64;
         if fixed
             || map.program.outputs()[0] != self.values[value].ty.dtype
             || map.shape.len() != self.values[value].ty.shape.len()
@@ -380,10 +381,12 @@ impl Graph {
         let mut edge = Edge::without(consumer, value, first_read);
         let mut task = consumer.task.clone();
         let mut failed = None;
-        each_fragment(&mut task, |fragment| match edge.feed(fragment, (producer, map), value, consumer) {
-            Ok(fused) => *fragment = fused,
-            Err(why) => failed = Some(why),
-        });
+        for fragment in task.kind_mut().fragments_mut() {
+            match edge.feed(fragment, (producer, map), value, consumer) {
+                Ok(fused) => *fragment = fused,
+                Err(why) => failed = Some(why),
+            }
+        }
         match failed {
             Some(why) => Err(why),
             None => Ok(together(producer, consumer, task, edge.reads, consumer.writes.clone())),
@@ -404,12 +407,12 @@ impl Graph {
         if producer.writes.first() != Some(&value) {
             return Err(None);
         }
-        if let Task::Stencil(stencil) = &producer.task
-            && (stencil.pixels.is_some() || map.program.pixel().is_some())
+        let mut task = producer.task.clone();
+        let writes = consumer.writes.iter().chain(&producer.writes[1..]).copied().collect();
+        if let Some((channels, pixels)) = task.kind_mut().pixel_fragment()
+            && (pixels.is_some() || map.program.pixel().is_some())
         {
-            let pixels = self.pixel_epilogue(stencil, (consumer, map), value)?;
-            let task = Task::Stencil(Stencil { pixels: Some(pixels), ..stencil.clone() });
-            let writes = consumer.writes.iter().chain(&producer.writes[1..]).copied().collect();
+            *pixels = Some(self.pixel_epilogue(channels, pixels.as_ref(), (consumer, map), value)?);
             return Ok(together(producer, consumer, task, producer.reads.clone(), writes));
         }
         let slots = slots_of(consumer, value);
@@ -418,8 +421,8 @@ impl Graph {
             return Err(Some("one element of it counts everywhere"));
         }
         self.fits_an_edge(consumer, map, None)?;
-        let mut task = producer.task.clone();
-        let (store, reads_more) = store_fragment(&mut task).ok_or(Some("that kernel stores elements as they are"))?;
+        let (store, reads_more) =
+            task.kind_mut().store_fragment().ok_or(Some("that kernel stores elements as they are"))?;
         let mut inputs: Vec<InputSlot> = store.program.inputs().to_vec();
         let mut sources = store.sources.clone();
         let mut reads = producer.reads.clone();
@@ -430,7 +433,7 @@ impl Graph {
                 feeds.push(Feed::Part(0, 0));
                 continue;
             }
-            if !reads_more {
+            if reads_more == ReadsMore::No {
                 return Err(Some("that kernel loads nothing when it stores"));
             }
             let input = map.program.inputs()[slot];
@@ -455,7 +458,6 @@ impl Graph {
             return Err(Some("together they are too long to compile"));
         }
         *store = Fragment { program, sources };
-        let writes = consumer.writes.iter().chain(&producer.writes[1..]).copied().collect();
         Ok(together(producer, consumer, task, reads, writes))
     }
 }
@@ -464,7 +466,8 @@ impl Graph {
     /// A program over pixels, or over what is made of pixels, as part of what a filter does before it stores.
     fn pixel_epilogue(
         &self,
-        stencil: &Stencil,
+        channels: usize,
+        own: Option<&Fragment>,
         (consumer, map): (&Node, &Map),
         value: ValueId,
     ) -> Result<Fragment, Apart> {
@@ -488,12 +491,12 @@ impl Graph {
         if !(0..consumer.reads.len()).all(|slot| self.reads_plainly(map, slot, value) && !program.gathers(slot)) {
             return Err(Some("it is read at other places than its own"));
         }
-        let Some(own) = &stencil.pixels else {
-            if !program.inputs().iter().all(|input| input.channels == stencil.channels) {
+        let Some(own) = own else {
+            if !program.inputs().iter().all(|input| input.channels == channels) {
                 return Err(Some("its pixels have another number of channels"));
             }
             // One input, however often the program reads it.
-            let input = InputSlot { channels: stencil.channels, ..InputSlot::elements(ty.dtype) };
+            let input = InputSlot { channels, ..InputSlot::elements(ty.dtype) };
             let feeds = vec![Feed::Input(0); consumer.reads.len()];
             let part = Part { program, feeds, shape: &map.shape, channels: program.pixel().unwrap_or(1) };
             let program = Program::compose(vec![input], program.pixel(), &[part], &[(0, 0)]);
@@ -719,63 +722,6 @@ impl Edge {
         debug_assert!(read >= self.first, "fragments read after the kernel's own reads");
         self.uses.push((read, input));
         read
-    }
-}
-
-/// The first read that a task leaves to its fragments; none if it has no fragment at its loads.
-fn first_fragment_read(task: &Task) -> Option<usize> {
-    match task {
-        Task::Fold(_) | Task::Stencil(_) | Task::Count(_) => Some(0),
-        Task::Weigh(_) => Some(2),
-        Task::Resample(_) => Some(4),
-        // What it multiplies it loads as it is; what its store program loads may be computed.
-        Task::Matmul(_) => Some(2),
-        Task::Pool(pool) => Some(pool.operands()),
-        Task::Map(_) | Task::Move(_) | Task::Pack(_) => None,
-    }
-}
-
-/// How often a task loads each element.
-fn repeats(task: &Task) -> u64 {
-    (match task {
-        Task::Fold(fold) => fold.phases.len() + 1,
-        Task::Stencil(stencil) => 2 * stencil.radius + 2,
-        Task::Weigh(weigh) => weigh.taps,
-        Task::Resample(resample) => resample.taps.0,
-        _ => 1,
-    }) as u64
-}
-
-fn each_fragment(task: &mut Task, mut f: impl FnMut(&mut Fragment)) {
-    match task {
-        Task::Fold(fold) => {
-            fold.phases.iter_mut().for_each(|phase| f(&mut phase.of));
-            let (Finish::Each(finish) | Finish::Once(finish)) = &mut fold.finish;
-            f(finish);
-        }
-        Task::Stencil(stencil) => [&mut stencil.load, &mut stencil.store].into_iter().for_each(f),
-        Task::Weigh(weigh) => [&mut weigh.load, &mut weigh.store].into_iter().for_each(f),
-        Task::Resample(resample) => [&mut resample.load, &mut resample.store].into_iter().for_each(f),
-        Task::Matmul(matmul) => f(&mut matmul.store),
-        Task::Pool(pool) => f(&mut pool.store),
-        Task::Count(count) => f(&mut count.bin),
-        Task::Map(_) | Task::Move(_) | Task::Pack(_) => {}
-    }
-}
-
-/// The fragment through which a task stores its results, and whether it may read more buffers there.
-fn store_fragment(task: &mut Task) -> Option<(&mut Fragment, bool)> {
-    match task {
-        Task::Fold(fold) => match &mut fold.finish {
-            Finish::Each(finish) => Some((finish, true)),
-            Finish::Once(finish) => Some((finish, false)),
-        },
-        Task::Stencil(stencil) => Some((&mut stencil.store, true)),
-        Task::Weigh(weigh) => Some((&mut weigh.store, false)),
-        Task::Resample(resample) => Some((&mut resample.store, false)),
-        Task::Matmul(matmul) => Some((&mut matmul.store, true)),
-        Task::Pool(pool) => Some((&mut pool.store, true)),
-        Task::Map(_) | Task::Move(_) | Task::Pack(_) | Task::Count(_) => None,
     }
 }
 

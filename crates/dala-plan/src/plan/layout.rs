@@ -8,10 +8,7 @@ use super::Verdict;
 use super::elide::{is_copy, works_in_place};
 use super::graph::{Graph, Node, NodeId, Origin, ValueId};
 use crate::work::Map;
-use crate::{Place, Task};
-
-/// Sizes of scratch memory are multiples of this, as kernels read and write whole vectors.
-const STEP: usize = 512;
+use crate::{CAPACITY_STEP, Place, Task};
 
 /// A user's buffer that a plan uses.
 #[derive(Clone, Debug)]
@@ -179,7 +176,7 @@ impl Scratch {
 
     fn place(&mut self, graph: &Graph, places: &[Option<Place>], (id, node): (NodeId, &Node), value: ValueId) -> usize {
         let own = &graph.values[value];
-        let bytes = own.bytes().max(1).next_multiple_of(STEP);
+        let bytes = own.bytes().max(1).next_multiple_of(CAPACITY_STEP);
         let until = own.readers.last().copied().unwrap_or(id).max(own.writers.last().copied().unwrap_or(id));
         self.unshared += bytes;
         // In place: where the node finds what it is the last to read.

@@ -19,21 +19,18 @@ mod layout;
 #[cfg(test)]
 mod tests;
 
-pub use explain::format_bytes;
 pub use fuse::Verdict;
 pub use graph::{Call, Cell, Graph, Node, NodeId, Origin, Value, ValueId};
 pub use layout::{Blueprint, BlueprintStep, External};
 
 use dala_spec::SpecError;
 
-use crate::{DeviceFacts, Task};
+use crate::DeviceFacts;
 
-/// What planning needs to know of a device, and of those that launch tasks on it.
+/// What planning is to keep to.
 pub struct Rules<'a> {
     /// What the device is like.
     pub facts: &'a DeviceFacts,
-    /// Whether the launcher of a task can run it on the device.
-    pub launches: &'a dyn Fn(&Task) -> bool,
     /// Whether stages are fused and copies left out; otherwise every stage is launched by itself.
     pub fuse: bool,
 }

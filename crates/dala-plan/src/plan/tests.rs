@@ -5,7 +5,7 @@ use dala_spec::{DType, Data, Expr, Program, ResolvedParams, Scalar, Scope, Shape
 
 use super::*;
 use crate::work::{Argument, Finish, Fold, FoldOp, Fragment, Map, Move, Phase};
-use crate::{Lowering, Place};
+use crate::{Lowering, Place, Task};
 
 /// A small deterministic random number generator.
 struct Random(u64);
@@ -340,7 +340,7 @@ fn random_calls(random: &mut Random) -> (Vec<Cell>, Vec<Call>) {
 fn listed(calls: &[Call]) -> String {
     let line = |call: &Call| match call {
         Call::Run { lowering, inputs, output } => {
-            let programs = lowering.steps.iter().flat_map(|step| step.task.programs());
+            let programs = lowering.steps.iter().flat_map(|step| step.task.kind().programs());
             let code = programs.map(|program| program.to_string()).collect::<Vec<_>>();
             format!("{inputs:?} -> {output}\n{}\n", code.join("--\n"))
         }
@@ -352,7 +352,7 @@ fn listed(calls: &[Call]) -> String {
 
 fn listed_plan(blueprint: &Blueprint) -> String {
     let line = |step: &BlueprintStep| {
-        let code = step.task.programs().iter().map(|program| program.to_string()).collect::<Vec<_>>();
+        let code = step.task.kind().programs().iter().map(|program| program.to_string()).collect::<Vec<_>>();
         format!("{:?}: {:?} -> {:?}\n{}\n", step.stages, step.reads, step.writes, code.join("--\n"))
     };
     format!("PLAN\n{}{}", blueprint.steps.iter().map(line).collect::<String>(), blueprint.explain())
@@ -374,7 +374,7 @@ fn plans_compute_what_their_stages_do() {
         let facts = facts(random.pick(&[4, 8, 64]));
         let labels = calls.iter().map(|_| "call".to_owned()).collect();
         let fuse = random.below(4) > 0;
-        let rules = Rules { facts: &facts, launches: &|_| true, fuse };
+        let rules = Rules { facts: &facts, fuse };
         let blueprint = plan(Graph::build(&cells, calls.clone(), labels).unwrap(), &rules).unwrap();
         execute(&blueprint, &mut externals);
         stages += calls.len();
@@ -402,11 +402,10 @@ fn cell(name: &str, transient: bool) -> Cell {
 type Stages<'a> = [(&'a str, &'a [usize], usize)];
 
 fn planned(cells: &[Cell], stages: &Stages, max_bindings: usize) -> Blueprint {
-    planned_where(cells, stages, max_bindings, &|_| true)
+    planned_on(cells, stages, &facts(max_bindings))
 }
 
-fn planned_where(cells: &[Cell], stages: &Stages, max_bindings: usize, launches: &dyn Fn(&Task) -> bool) -> Blueprint {
-    let facts = facts(max_bindings);
+fn planned_on(cells: &[Cell], stages: &Stages, facts: &DeviceFacts) -> Blueprint {
     let calls = stages.iter().map(|(text, inputs, output)| match *text {
         "barrier" => Call::Barrier,
         "copy" => Call::Copy { from: inputs[0], to: *output },
@@ -422,7 +421,7 @@ fn planned_where(cells: &[Cell], stages: &Stages, max_bindings: usize, launches:
         }
     });
     let labels = stages.iter().map(|(text, ..)| (*text).to_owned()).collect();
-    let rules = Rules { facts: &facts, launches, fuse: true };
+    let rules = Rules { facts, fuse: true };
     plan(Graph::build(cells, calls.collect(), labels).unwrap(), &rules).unwrap()
 }
 
@@ -502,10 +501,15 @@ fn what_is_written_in_parts_is_complete_before_it_is_read() {
 
 #[test]
 fn launchers_are_asked() {
-    let cells = [cell("x", false), cell("t", true), cell("y", false)];
-    let plan = planned_where(&cells, &[("x + 1", &[0], 1), ("x * 2", &[1], 2)], 16, &|_| false);
-    assert_eq!(why_apart(&plan, 0, 1), "the device has no kernel for both");
-    assert_eq!(plan.steps.len(), 2);
+    // Where bytes travel four to a word, folds write them four at a time: not in rows of three.
+    let plan = |elements: usize| {
+        let cell = |name: &str, dtype| Cell { ty: TensorType::new(dtype, [elements]), ..cell(name, name == "t") };
+        let cells = [cell("x", DType::F32), cell("t", DType::F32), cell("y", DType::U8)];
+        planned_on(&cells, &[("above the sums", &[0], 1), ("x", &[1], 2)], &DeviceFacts::of_a_gpu())
+    };
+    assert_eq!(why_apart(&plan(6), 0, 1), "the device has no kernel for both");
+    assert_eq!(plan(6).steps.len(), 2);
+    assert_eq!(plan(8).steps.len(), 1);
 }
 
 #[test]

@@ -1,5 +1,9 @@
 //! Words moved from one order to another.
 
+use super::TaskKind;
+use crate::words::count;
+use crate::{DeviceFacts, Support};
+
 /// How many axes there are beside the columns.
 pub const MOVE_AXES: usize = 3;
 
@@ -29,6 +33,11 @@ pub struct Move {
 }
 
 impl Move {
+    /// Whether a device moves words of so many bytes.
+    pub fn fits(word: usize, facts: &DeviceFacts) -> bool {
+        word == 4 || facts.u8 == Support::Native
+    }
+
     /// How many rows there are.
     pub fn rows(&self) -> usize {
         self.axes.iter().product()
@@ -50,5 +59,16 @@ impl Move {
         }
         let written = self.to as i128 + (self.rows() as i128 - 1) * self.row_stride as i128 + self.columns as i128;
         first >= 0 && last < self.sizes.0 as i128 && written <= self.sizes.1 as i128
+    }
+}
+
+impl TaskKind for Move {
+    fn describe(&self) -> String {
+        let word = if self.word == 1 { "byte" } else { "word" };
+        format!("move, {} of {}", count(self.rows(), "row"), count(self.columns, word))
+    }
+
+    fn indexed(&self, longest: usize) -> usize {
+        self.sizes.0.max(self.sizes.1).max(longest)
     }
 }
