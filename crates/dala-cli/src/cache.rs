@@ -5,10 +5,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use dala_compute::KernelCache;
+use dala_plan::words::format_memory;
 use serde::Serialize;
 
 use crate::args::CacheArgs;
-use crate::output::{self, Outcome, bytes};
+use crate::output::{self, Outcome};
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -37,7 +38,7 @@ pub(crate) fn run(args: &CacheArgs, out: &mut dyn Write) -> Result<Outcome> {
             (Some(folder), None) => {
                 let kernels = output::count(kernels as usize, "kernel", "kernels");
                 let verb = if args.clear { "removed, " } else { "" };
-                let (size, limit) = (bytes(size), bytes(KernelCache::LIMIT));
+                let (size, limit) = (format_memory(size), format_memory(KernelCache::LIMIT));
                 writeln!(out, "{}: {verb}{kernels}, {size} of at most {limit}", folder.display())?;
             }
         }

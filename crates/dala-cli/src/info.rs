@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use dala_compute::{Device, DeviceInfo, Limits, Support};
+use dala_plan::words::format_memory;
 use serde::Serialize;
 
 use crate::args::InfoArgs;
-use crate::output::{self, Outcome, bytes};
+use crate::output::{self, Outcome};
 
 pub(crate) fn run(args: &InfoArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let devices = Device::list();
@@ -42,8 +43,8 @@ fn describe(out: &mut dyn Write, device: &DeviceInfo) -> io::Result<()> {
             row("kind", device.kind.name().to_owned()),
             row("gpu", if device.gpu { "yes" } else { "no" }.to_owned()),
             row("driver", device.driver.clone().unwrap_or_else(unknown)),
-            row("memory", device.memory_bytes.map_or_else(unknown, bytes)),
-            row("largest buffer", bytes(limits.max_buffer_bytes)),
+            row("memory", device.memory_bytes.map_or_else(unknown, format_memory)),
+            row("largest buffer", format_memory(limits.max_buffer_bytes)),
             row("bindings", limits.max_bindings.to_string()),
             row("cubes", format!("{x} x {y} x {z}, of up to {} units", limits.max_units)),
             row("element types", dtypes.join(", ")),

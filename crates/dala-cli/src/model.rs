@@ -5,12 +5,13 @@ use std::io::Write;
 use anyhow::{Context, Result};
 use dala_compute::Plan;
 use dala_model::{LoadModel, Model, Network, Port};
+use dala_plan::words::format_memory;
 use serde::Serialize;
 
 use crate::args::ModelInfoArgs;
 use crate::device;
 use crate::onnx::{self, Alone, KERNEL, described};
-use crate::output::{self, Outcome, bytes};
+use crate::output::{self, Outcome};
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -80,7 +81,7 @@ fn describe(out: &mut dyn Write, name: &str, model: &Model, batch: usize, networ
     rows.extend(model.outputs().iter().map(|output| port("output", output)));
     rows.push(["operators".to_owned(), operators.join(", ")]);
     rows.push(["parameters".to_owned(), thousands(model.parameters())]);
-    let weights = bytes(weight_bytes(network) as u64);
+    let weights = format_memory(weight_bytes(network) as u64);
     rows.push(["layers".to_owned(), format!("{} after folding, with {weights} of weights", network.layers.len())]);
     if model.fixed_batch().is_some() {
         rows.push(["batch".to_owned(), format!("{batch}, fixed")]);
@@ -96,8 +97,8 @@ fn describe_plan(out: &mut dyn Write, plan: &Plan, batch: usize) -> Result<()> {
     writeln!(out, "a batch of {batch} on {} ({})", info.backend, info.name)?;
     let rows = [
         row("launches", plan.launches().to_string()),
-        row("scratch", format!("{} at most", bytes(plan.peak_bytes() as u64))),
-        row("moved", format!("{} by all launches", bytes(plan.blueprint().bytes_moved() as u64))),
+        row("scratch", format!("{} at most", format_memory(plan.peak_bytes() as u64))),
+        row("moved", format!("{} by all launches", format_memory(plan.blueprint().bytes_moved() as u64))),
     ];
     Ok(output::columns(out, "  ", &rows)?)
 }

@@ -72,17 +72,6 @@ pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// A size for people: one decimal of the largest binary unit that it fills.
-pub(crate) fn bytes(count: u64) -> String {
-    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    if count < 1024 {
-        return format!("{count} B");
-    }
-    let power = count.ilog2() as usize / 10;
-    let amount = count as f64 / 1024f64.powi(power as i32);
-    format!("{amount:.1} {}", UNITS[power - 1])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,14 +89,5 @@ mod tests {
         let closed = io::Error::from(io::ErrorKind::BrokenPipe);
         assert!(is_broken_pipe(&anyhow::Error::new(closed).context("while printing")));
         assert!(!is_broken_pipe(&anyhow::anyhow!("broken pipe")));
-    }
-
-    #[test]
-    fn sizes_use_the_largest_unit_they_fill() {
-        for (count, text) in
-            [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (3 << 29, "1.5 GiB"), (u64::MAX, "16.0 EiB")]
-        {
-            assert_eq!(bytes(count), text);
-        }
     }
 }

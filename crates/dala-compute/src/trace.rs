@@ -5,6 +5,7 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
+use dala_plan::draw::escape;
 use dala_schedule::Lane;
 use serde_json::{Map, Value, json};
 
@@ -188,7 +189,7 @@ pub fn to_svg(trace: &Trace) -> String {
             let title = format!("{}: {:.3} ms", span.name, span.length.as_secs_f64() * 1e3);
             body += &format!(
                 "<rect class=\"{class}\" x=\"{from:.2}\" y=\"{y}\" width=\"{width:.2}\" height=\"{ROW}\" rx=\"2\"><title>{}</title></rect>\n",
-                escaped(&title)
+                escape(&title)
             );
             // About six pixels to a letter.
             if width > 6.2 * span.name.len() as f64 + 8.0 {
@@ -236,11 +237,7 @@ fn color(name: &str) -> &'static str {
 }
 
 fn text(x: f64, y: f64, class: &str, content: &str) -> String {
-    format!("<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>\n", escaped(content))
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    format!("<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>\n", escape(content))
 }
 
 #[cfg(test)]

@@ -484,7 +484,8 @@ fn fit(text: &str, size: f64, most: f64) -> String {
     format!("{}…", short.trim_end())
 }
 
-fn escape(text: &str) -> String {
+/// A text as it stands in SVG, between tags or quotes.
+pub fn escape(text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     text.replace('"', "&quot;").replace('\'', "&#39;")
 }

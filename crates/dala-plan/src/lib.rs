@@ -23,7 +23,7 @@
 /// The number of this crate's sources: what was derived from others must not be taken for what would be derived from these.
 pub const SOURCES: &str = env!("DALA_SOURCES");
 
-mod draw;
+pub mod draw;
 mod facts;
 mod pipeline;
 pub mod plan;

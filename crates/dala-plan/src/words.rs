@@ -1,18 +1,28 @@
 //! Numbers and sizes for people.
 
-/// A size for people, in decimal units: `512 B`, `8.3 MB`.
+/// A size in decimal units: `512 B`, `8.3 MB`.
 pub fn format_bytes(bytes: usize) -> String {
-    if bytes < 1000 {
+    scaled(bytes as u64, 1000, &["kB", "MB", "GB", "TB"])
+}
+
+/// A size in binary units, as memory is counted: `512 B`, `7.9 MiB`.
+pub fn format_memory(bytes: u64) -> String {
+    scaled(bytes, 1024, &["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"])
+}
+
+/// One decimal of the largest unit that it fills; each is `step` of the one before.
+fn scaled(bytes: u64, step: u64, units: &[&str]) -> String {
+    if bytes < step {
         return format!("{bytes} B");
     }
-    let mut size = bytes as f64 / 1000.0;
-    let mut units = ["kB", "MB", "GB", "TB"].into_iter().peekable();
-    // From here on, one decimal would round to a thousand.
-    while size >= 999.95 && units.len() > 1 {
-        size /= 1000.0;
+    let (mut size, step) = (bytes as f64 / step as f64, step as f64);
+    let mut units = units.iter();
+    // From here on, one decimal would round to a whole step.
+    while size >= step - 0.05 && units.len() > 1 {
+        size /= step;
         units.next();
     }
-    format!("{size:.1} {}", units.next().unwrap_or("TB"))
+    format!("{size:.1} {}", units.next().unwrap_or(&""))
 }
 
 /// Sizes along axes.
@@ -53,6 +63,15 @@ mod tests {
         ];
         for (bytes, text) in sizes {
             assert_eq!(format_bytes(bytes), text);
+        }
+    }
+
+    #[test]
+    fn sizes_use_the_largest_unit_they_fill() {
+        for (count, text) in
+            [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (3 << 29, "1.5 GiB"), (u64::MAX, "16.0 EiB")]
+        {
+            assert_eq!(format_memory(count), text);
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::plot::escaped;
+use dala_plan::draw::escape;
+
 use super::sizes::Curve;
 use super::{Report, Row};
 
@@ -51,7 +52,7 @@ pub(super) fn svg(report: &Report) -> String {
          <text x=\"{MARGIN}\" y=\"74\">the number: the worst cost above 64, as a multiple of the best within 5 % of its size</text>\n{cells}</svg>\n",
         WIDTH - 1.0,
         height - 1.0,
-        escaped(&report.device),
+        escape(&report.device),
     )
 }
 
@@ -69,7 +70,7 @@ fn cell(row: &Row, column: usize, line: usize) -> String {
          <rect class=\"area\" x=\"{left:.1}\" y=\"{area:.1}\" width=\"{}\" height=\"{}\" rx=\"4\"/>\
          <line class=\"axis\" x1=\"{middle:.1}\" x2=\"{middle:.1}\" y1=\"{area:.1}\" y2=\"{:.1}\"/>\n",
         // There is little room beside the number.
-        escaped(&row.name.replace("channel", "ch.").replace("ch.s", "ch.")),
+        escape(&row.name.replace("channel", "ch.").replace("ch.s", "ch.")),
         left + AREA.0,
         row.ratio,
         AREA.0,

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use dala_plan::draw::escape;
+
 use super::Report;
 
 const WIDTH: f64 = 760.0;
@@ -56,9 +58,9 @@ pub(super) fn svg(report: &Report) -> String {
              <rect class=\"{class}\" x=\"{MARGIN}\" y=\"{bar:.1}\" width=\"{long:.1}\" height=\"{BAR}\" rx=\"4\"/>\
              <line class=\"base\" x1=\"{base:.1}\" x2=\"{base:.1}\" y1=\"{:.1}\" y2=\"{:.1}\"/>\
              <text class=\"ratio\" x=\"{:.1}\" y=\"{:.1}\">{:.2}</text>",
-            escaped(&row.name),
+            escape(&row.name),
             WIDTH - MARGIN,
-            escaped(&times),
+            escape(&times),
             bar - 4.0,
             bar + BAR + 4.0,
             MARGIN + room + 10.0,
@@ -75,8 +77,8 @@ pub(super) fn svg(report: &Report) -> String {
          </svg>\n",
         WIDTH - 1.0,
         height - 1.0,
-        escaped(report.suite),
-        escaped(&report.device),
+        escape(report.suite),
+        escape(&report.device),
     )
 }
 
@@ -87,10 +89,6 @@ fn number_text(milliseconds: f64) -> String {
         medium if medium >= 1.0 => format!("{medium:.1}"),
         small => format!("{small:.3}"),
     }
-}
-
-pub(super) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 #[cfg(test)]

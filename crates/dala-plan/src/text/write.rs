@@ -3,13 +3,14 @@
 use std::fmt::Write;
 
 use dala_spec::ParamValue;
+use toml_writer::{ToTomlKey, ToTomlValue, TomlStringBuilder};
 
 use crate::{PipelineSpec, StageSpec};
 
 pub(super) fn write(spec: &PipelineSpec) -> String {
     let mut parts = Vec::new();
     for cell in spec.cells.iter().filter(|cell| cell.dtype.is_some() || cell.shape.is_some()) {
-        let mut part = format!("[buffers.{}]\n", key(&cell.name));
+        let mut part = format!("[buffers.{}]\n", cell.name.to_toml_key());
         if let Some(dtype) = cell.dtype {
             let _ = writeln!(part, "dtype = \"{dtype}\"");
         }
@@ -31,7 +32,7 @@ pub(super) fn write(spec: &PipelineSpec) -> String {
                 }
                 let _ = writeln!(part, "output = {}", name(*output));
                 let params: Vec<String> =
-                    params.iter().map(|(name, value)| format!("{} = {}", key(name), param(value))).collect();
+                    params.iter().map(|(name, value)| format!("{} = {}", name.to_toml_key(), param(value))).collect();
                 match params.is_empty() {
                     true => Ok(()),
                     false => writeln!(part, "params = {{ {} }}", params.join(", ")),
@@ -58,25 +59,9 @@ fn param(value: &ParamValue) -> String {
     }
 }
 
-/// A name as a key: bare where TOML allows it.
-fn key(name: &str) -> String {
-    let bare = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
-    if bare { name.to_owned() } else { quoted(name) }
-}
-
+/// A text between quotes, on one line.
 fn quoted(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            c if c.is_control() => {
-                let _ = write!(quoted, "\\u{:04X}", u32::from(c));
-            }
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
+    TomlStringBuilder::new(text).as_basic().to_toml_value()
 }
 
 #[cfg(test)]
