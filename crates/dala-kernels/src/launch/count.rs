@@ -1,6 +1,5 @@
 //! The launcher of counts. Each part of the data has bins of its own, so that no unit waits for another.
 
-use cubecl::client::Client;
 use cubecl::prelude::*;
 use dala_plan::DeviceFacts;
 use dala_plan::work::Count;
@@ -15,13 +14,8 @@ impl Launcher for Count {
         Geometry::spread(self.parts, 1, facts)
     }
 
-    fn launch(
-        &self,
-        client: &Client,
-        compiled: &CompileCount,
-        geometry: Geometry,
-        bound: &Bound,
-    ) -> Result<(), LaunchRefused> {
+    fn launch(&self, bound: &Bound) -> Result<(), LaunchRefused> {
+        let geometry = bound.launch.geometry;
         geometry.check(self.parts)?;
         let layout = bound.layout(1);
         let reads = bound.fragment_reads(&[&self.bin], layout, 0, self.len, 0)?;
@@ -30,7 +24,7 @@ impl Launcher for Count {
         // SAFETY: each part stays in its own row of bins and in its own share of the elements.
         unsafe {
             count_bins::launch_unchecked(
-                client,
+                bound.client,
                 geometry.count(),
                 CubeDim::new_1d(geometry.units),
                 reads,
@@ -43,7 +37,7 @@ impl Launcher for Count {
                 geometry.steps,
                 bin,
                 layout,
-                compiled.clone(),
+                bound.compiled.clone(),
             );
         }
         Ok(())

@@ -6,7 +6,6 @@
 //! Where vectors begin at any element, lines have any length: the first vector of a line overlaps the second, and only those of
 //! its lanes count that the second does not have. Side by side, the last vector overlaps the one before and writes the same.
 
-use cubecl::client::Client;
 use cubecl::prelude::*;
 use dala_plan::DeviceFacts;
 use dala_plan::work::{Finish, Fold, FoldOp, TaskKind};
@@ -51,13 +50,8 @@ impl Launcher for Fold {
         Geometry::spread(items(self, width), width, facts)
     }
 
-    fn launch(
-        &self,
-        client: &Client,
-        compiled: &CompileCount,
-        geometry: Geometry,
-        bound: &Bound,
-    ) -> Result<(), LaunchRefused> {
+    fn launch(&self, bound: &Bound) -> Result<(), LaunchRefused> {
+        let geometry = bound.launch.geometry;
         let (width, along) = (geometry.width, self.inner == 1);
         let items = items(self, width);
         geometry.check(items)?;
@@ -85,7 +79,7 @@ impl Launcher for Fold {
                 // SAFETY: every vector ends inside of its line, or its row of lines, and the buffers were checked to hold them all.
                 unsafe {
                     fold_lines::launch_unchecked::<$type>(
-                        client,
+                        bound.client,
                         geometry.count(),
                         CubeDim::new_1d(geometry.units),
                         width,
@@ -101,7 +95,7 @@ impl Launcher for Fold {
                         geometry.steps,
                         code,
                         layout,
-                        compiled.clone(),
+                        bound.compiled.clone(),
                     )
                 }
             };

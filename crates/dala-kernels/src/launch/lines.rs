@@ -4,7 +4,6 @@
 //! row; then it sums along that line. Vectors begin at any element: the last one of a row ends where the row does, and computes
 //! some elements once more.
 
-use cubecl::client::Client;
 use cubecl::prelude::*;
 use dala_plan::DeviceFacts;
 use dala_plan::work::width::{APART, fitting_width};
@@ -43,13 +42,8 @@ pub(super) fn geometry(stencil: &Stencil, facts: &DeviceFacts) -> Geometry {
     Geometry::spread(stencil.height, lanes(stencil), facts)
 }
 
-pub(super) fn launch(
-    client: &Client,
-    compiled: &CompileCount,
-    stencil: &Stencil,
-    geometry: Geometry,
-    bound: &Bound,
-) -> Result<(), LaunchRefused> {
+pub(super) fn launch(stencil: &Stencil, bound: &Bound) -> Result<(), LaunchRefused> {
+    let geometry = bound.launch.geometry;
     let Stencil { height, width, channels, radius, .. } = *stencil;
     let lanes = lanes(stencil);
     geometry.check(height)?;
@@ -69,7 +63,7 @@ pub(super) fn launch(
     // its own: the cubes of a unit run one after the other on a CPU.
     unsafe {
         filter_lines::launch_unchecked(
-            client,
+            bound.client,
             geometry.count(),
             CubeDim::new_1d(geometry.units),
             lanes,
@@ -83,7 +77,7 @@ pub(super) fn launch(
             geometry.steps,
             StencilCode::new(stencil, true, radius <= MAX_UNROLLED),
             layout,
-            compiled.clone(),
+            bound.compiled.clone(),
         );
     }
     Ok(())

@@ -1,6 +1,5 @@
 //! The kernel that runs a program at every element or pixel, and how it is spread over a device.
 
-use cubecl::client::Client;
 use cubecl::prelude::*;
 use dala_plan::work::Map;
 use dala_plan::work::width::cpu_width;
@@ -97,18 +96,13 @@ impl Launcher for Map {
         Geometry::for_program(&self.program, facts, count(self))
     }
 
-    fn launch(
-        &self,
-        client: &Client,
-        compiled: &CompileCount,
-        geometry: Geometry,
-        bound: &Bound,
-    ) -> Result<(), LaunchRefused> {
+    fn launch(&self, bound: &Bound) -> Result<(), LaunchRefused> {
+        let geometry = bound.launch.geometry;
         let Arguments { inputs, outputs, dims, lens, len, vectors } = arguments(self, geometry, bound)?;
         // SAFETY: the kernel's accesses are bounded by `vectors`, which `bound` compared with every buffer.
         unsafe {
             run_program::launch_unchecked(
-                client,
+                bound.client,
                 geometry.count(),
                 CubeDim::new_1d(geometry.units),
                 inputs,
@@ -122,19 +116,14 @@ impl Launcher for Map {
                 Code(self.program.clone()),
                 bound.layout(geometry.width),
                 geometry.interleaved,
-                compiled.clone(),
+                bound.compiled.clone(),
             );
         }
         Ok(())
     }
 
-    fn prepare(
-        &self,
-        client: &Client,
-        compiled: &CompileCount,
-        geometry: Geometry,
-        bound: &Bound,
-    ) -> Result<Option<Prepared>, LaunchRefused> {
+    fn prepare(&self, bound: &Bound) -> Result<Option<Prepared>, LaunchRefused> {
+        let geometry = bound.launch.geometry;
         let Arguments { inputs, outputs, dims, lens, len, vectors } = arguments(self, geometry, bound)?;
         let mut arguments = prepared::Arguments::default();
         let inputs = arguments.buffers(inputs, BufferIOAttr::ReadOnly);
@@ -150,8 +139,8 @@ impl Launcher for Map {
         }
         let kernel = run_program::RunProgram::new(
             KernelSettings::new(CubeDim::new_1d(geometry.units).into(), ExecutionMode::Unchecked, AddressType::U32),
-            client.properties_shared(),
-            client.target_properties_shared(),
+            bound.client.properties_shared(),
+            bound.client.target_properties_shared(),
             inputs,
             outputs,
             params,
@@ -163,7 +152,7 @@ impl Launcher for Map {
             Code(self.program.clone()),
             bound.layout(geometry.width),
             geometry.interleaved,
-            compiled.clone(),
+            bound.compiled.clone(),
         );
         Ok(Some(arguments.prepared(kernel, geometry.cubes)))
     }

@@ -4,7 +4,6 @@
 //! it is read in order. There is no shared memory and no barrier: the same kernel suits a CPU and a driver that lacks either.
 //! Convolutions are products too: the rows of their first operand are windows of pictures, found where they lie.
 
-use cubecl::client::Client;
 use cubecl::prelude::*;
 use dala_plan::DeviceFacts;
 use dala_plan::work::{Matmul, Windows};
@@ -95,13 +94,8 @@ impl Launcher for Matmul {
         }
     }
 
-    fn launch(
-        &self,
-        client: &Client,
-        compiled: &CompileCount,
-        geometry: Geometry,
-        bound: &Bound,
-    ) -> Result<(), LaunchRefused> {
+    fn launch(&self, bound: &Bound) -> Result<(), LaunchRefused> {
+        let geometry = bound.launch.geometry;
         let (size, tile) = (self.dtype.size(), self.tile);
         let items = items(self);
         geometry.check(items)?;
@@ -157,7 +151,7 @@ impl Launcher for Matmul {
         let (n, tiles, panels) = (self.n as u32, row_tiles(self) as u32, panels(self) as u32);
         let (cubes, dim, items, steps) =
             (geometry.count(), CubeDim::new_1d(geometry.units), items as u32, geometry.steps);
-        let (lanes, count) = (tile.lanes, compiled.clone());
+        let (lanes, count) = (tile.lanes, bound.compiled.clone());
         macro_rules! launch_with {
             ($type:ty) => {
                 // SAFETY: rows are kept inside the first operand, panels inside the second, and results are stored only where the
@@ -169,12 +163,12 @@ impl Launcher for Matmul {
                             let panel = self.k * tile.vectors;
                             let scratch = bound.slice_mut(1, size * lanes, geometry.units as usize * panel)?;
                             multiply_panels::launch_unchecked::<$type>(
-                                client, cubes, dim, lanes, a, b, scratch, reads, outputs, params, m, k, n,
+                                bound.client, cubes, dim, lanes, a, b, scratch, reads, outputs, params, m, k, n,
                                 row_stride, k_stride, a_block, b_block, tiles, panels, items, steps, code, layout, count,
                             );
                         }
                         false => multiply::launch_unchecked::<$type>(
-                            client, cubes, dim, lanes, a, b, reads, outputs, params, m, k, n, row_stride, k_stride,
+                            bound.client, cubes, dim, lanes, a, b, reads, outputs, params, m, k, n, row_stride, k_stride,
                             a_block, b_block, tiles, panels, band, from_rows, from_columns, to_rows, to_columns, channels,
                             items, steps, 0, code, layout, count,
                         ),

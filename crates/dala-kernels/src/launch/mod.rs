@@ -112,22 +112,10 @@ trait Launcher {
     fn geometry(&self, facts: &DeviceFacts) -> Geometry;
 
     /// Queues it, as [`launch`].
-    fn launch(
-        &self,
-        client: &Client,
-        compiled: &CompileCount,
-        geometry: Geometry,
-        bound: &Bound,
-    ) -> Result<(), LaunchRefused>;
+    fn launch(&self, bound: &Bound) -> Result<(), LaunchRefused>;
 
     /// The same launch, ready to be repeated, as [`prepare`].
-    fn prepare(
-        &self,
-        _client: &Client,
-        _compiled: &CompileCount,
-        _geometry: Geometry,
-        _bound: &Bound,
-    ) -> Result<Option<Prepared>, LaunchRefused> {
+    fn prepare(&self, _bound: &Bound) -> Result<Option<Prepared>, LaunchRefused> {
         Ok(None)
     }
 }
@@ -174,13 +162,11 @@ pub fn launch(client: &Client, compiled: &CompileCount, launch: &Launch) -> Resu
     if params != launch.params.len() || launch.aliases.len() != launch.outputs.len() {
         return Err(LaunchRefused("the launch's arguments are not those of its task".to_owned()));
     }
-    let bound = Bound { launch };
-    let geometry = launch.geometry;
-    if geometry.cubes.0 == 0 && Geometry::choose(launch.task, launch.facts).cubes.0 == 0 {
+    if launch.geometry.cubes.0 == 0 && Geometry::choose(launch.task, launch.facts).cubes.0 == 0 {
         // Nothing to do, and not every device takes an empty grid.
         return Ok(());
     }
-    launcher(launch.task).launch(client, compiled, geometry, &bound)
+    launcher(launch.task).launch(&Bound { client, compiled, launch })
 }
 
 /// A launch that is ready to be repeated; none for tasks whose launches are put together each time.
@@ -189,11 +175,13 @@ pub fn launch(client: &Client, compiled: &CompileCount, launch: &Launch) -> Resu
 ///
 /// As [`launch`].
 pub fn prepare(client: &Client, compiled: &CompileCount, launch: &Launch) -> Result<Option<Prepared>, LaunchRefused> {
-    launcher(launch.task).prepare(client, compiled, launch.geometry, &Bound { launch })
+    launcher(launch.task).prepare(&Bound { client, compiled, launch })
 }
 
-/// The buffers of a launch, checked as they are bound.
+/// A launch on a stream: its buffers are checked as they are bound.
 struct Bound<'a> {
+    client: &'a Client,
+    compiled: &'a CompileCount,
     launch: &'a Launch<'a>,
 }
 

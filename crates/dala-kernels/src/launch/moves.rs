@@ -1,7 +1,6 @@
 //! The launcher of moves: words in another order, row by row. Rows that stay rows move in vectors; where these begin at any
 //! element, the last one of a row may overlap the one before and write the same.
 
-use cubecl::client::Client;
 use cubecl::ir::UIntKind;
 use cubecl::prelude::*;
 use dala_plan::DeviceFacts;
@@ -49,13 +48,8 @@ impl Launcher for Move {
         Geometry::spread(self.rows() * pieces, width, facts)
     }
 
-    fn launch(
-        &self,
-        client: &Client,
-        compiled: &CompileCount,
-        geometry: Geometry,
-        bound: &Bound,
-    ) -> Result<(), LaunchRefused> {
+    fn launch(&self, bound: &Bound) -> Result<(), LaunchRefused> {
+        let geometry = bound.launch.geometry;
         if !self.is_inside() {
             return Err(LaunchRefused("words are moved from or to outside".to_owned()));
         }
@@ -78,7 +72,7 @@ impl Launcher for Move {
                 // SAFETY: every word is found and goes inside, as was just checked, and the buffers hold as many as the task says.
                 unsafe {
                     move_rows::launch_unchecked::<$type>(
-                        client,
+                        bound.client,
                         cubes,
                         dim,
                         width,
@@ -102,7 +96,7 @@ impl Launcher for Move {
                         self.column_stride == 1,
                         (pieces == 1 && vectors <= FEW).then_some(vectors as u32),
                         layout,
-                        compiled.clone(),
+                        bound.compiled.clone(),
                     )
                 }
             };

@@ -1,6 +1,5 @@
 //! The launcher that lays a matrix out in panels, as products read their second operand.
 
-use cubecl::client::Client;
 use cubecl::prelude::*;
 use dala_plan::DeviceFacts;
 use dala_plan::work::Pack;
@@ -14,13 +13,8 @@ impl Launcher for Pack {
         Geometry::spread(self.batch * self.panels() * self.k, self.tile.lanes, facts)
     }
 
-    fn launch(
-        &self,
-        client: &Client,
-        compiled: &CompileCount,
-        geometry: Geometry,
-        bound: &Bound,
-    ) -> Result<(), LaunchRefused> {
+    fn launch(&self, bound: &Bound) -> Result<(), LaunchRefused> {
+        let geometry = bound.launch.geometry;
         let (size, lanes) = (self.dtype.size(), self.tile.lanes);
         let rows = self.batch * self.panels() * self.k;
         geometry.check(rows)?;
@@ -39,7 +33,7 @@ impl Launcher for Pack {
                 unsafe {
                     match aligned {
                         true => pack_vectors::launch_unchecked::<$type>(
-                            client,
+                            bound.client,
                             cubes,
                             dim,
                             lanes,
@@ -51,10 +45,10 @@ impl Launcher for Pack {
                             rows as u32,
                             geometry.steps,
                             vectors,
-                            compiled.clone(),
+                            bound.compiled.clone(),
                         ),
                         false => pack_elements::launch_unchecked::<$type>(
-                            client,
+                            bound.client,
                             cubes,
                             dim,
                             lanes,
@@ -69,7 +63,7 @@ impl Launcher for Pack {
                             lanes as u32,
                             self.transposed,
                             self.tile.overlaps,
-                            compiled.clone(),
+                            bound.compiled.clone(),
                         ),
                     }
                 }

@@ -2,7 +2,6 @@
 //!
 //! A unit has a few channels of a run of pixels in one row. It keeps their weights in registers while it walks along.
 
-use cubecl::client::Client;
 use cubecl::prelude::*;
 use dala_plan::DeviceFacts;
 use dala_plan::work::width::dividing_width;
@@ -57,13 +56,8 @@ impl Launcher for Pool {
         Geometry::spread(items(self, facts, width), width, facts)
     }
 
-    fn launch(
-        &self,
-        client: &Client,
-        compiled: &CompileCount,
-        geometry: Geometry,
-        bound: &Bound,
-    ) -> Result<(), LaunchRefused> {
+    fn launch(&self, bound: &Bound) -> Result<(), LaunchRefused> {
+        let geometry = bound.launch.geometry;
         let (facts, width, size, windows) = (bound.launch.facts, geometry.width, self.dtype.size(), &self.windows);
         if !windows.channels.is_multiple_of(width) || windows.is_empty() {
             return Err(LaunchRefused(format!("pixels of {} do not end where a vector does", windows.channels)));
@@ -88,14 +82,14 @@ impl Launcher for Pool {
         let code = PoolCode { store, op: self.op, windows: WindowCode::of(windows), unrolled, grouped: facts.cpu, ty };
         let both = |sizes: [usize; 2]| sizes.map(|size| size as u32);
         let ([from_rows, from_columns], [to_rows, to_columns]) = (both(windows.from), both(windows.to));
-        let (cubes, dim, count) = (geometry.count(), CubeDim::new_1d(geometry.units), compiled.clone());
+        let (cubes, dim, count) = (geometry.count(), CubeDim::new_1d(geometry.units), bound.compiled.clone());
         let (vectors, run, items, steps) = (vectors as u32, run as u32, items as u32, geometry.steps);
         macro_rules! launch_with {
             ($type:ty) => {
                 // SAFETY: pixels outside of the pictures are not read, and results have places in the output.
                 unsafe {
                     pool_runs::launch_unchecked::<$type>(
-                        client,
+                        bound.client,
                         cubes,
                         dim,
                         width,

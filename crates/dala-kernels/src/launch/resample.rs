@@ -1,7 +1,6 @@
 //! The launcher of resampling in one pass, for cores: a unit sums rows into a line of its own, which stays in its cache, and makes
 //! the new row's pixels from that. Rows have any length, and pixels any number of channels.
 
-use cubecl::client::Client;
 use cubecl::prelude::*;
 use dala_plan::DeviceFacts;
 use dala_plan::work::Resample;
@@ -42,13 +41,8 @@ impl Launcher for Resample {
         Geometry::spread(self.to.0, lanes(self), facts)
     }
 
-    fn launch(
-        &self,
-        client: &Client,
-        compiled: &CompileCount,
-        geometry: Geometry,
-        bound: &Bound,
-    ) -> Result<(), LaunchRefused> {
+    fn launch(&self, bound: &Bound) -> Result<(), LaunchRefused> {
+        let geometry = bound.launch.geometry;
         let Resample { from, to, taps, channels, .. } = *self;
         if !Resample::fits(bound.launch.facts) || taps.0 > from.0 || taps.1 > from.1 || channels > 4 {
             return Err(LaunchRefused("the picture or the device does not suit resampling in one pass".to_owned()));
@@ -72,7 +66,7 @@ impl Launcher for Resample {
         // own: the cubes of a unit run one after the other on a CPU.
         unsafe {
             resample_rows::launch_unchecked(
-                client,
+                bound.client,
                 geometry.count(),
                 CubeDim::new_1d(geometry.units),
                 lanes,
@@ -94,7 +88,7 @@ impl Launcher for Resample {
                 geometry.steps,
                 code,
                 layout,
-                compiled.clone(),
+                bound.compiled.clone(),
             );
         }
         Ok(())

@@ -5,7 +5,6 @@
 //! asks for rows that end where a vector does, and for a radius within the next vector: other calls take the way of
 //! [`weigh`](super::weigh).
 
-use cubecl::client::Client;
 use cubecl::prelude::*;
 use dala_plan::DeviceFacts;
 use dala_plan::work::{Border, Stencil, TaskKind};
@@ -98,13 +97,8 @@ impl Launcher for Stencil {
         Geometry::spread(self.height * chunks, width, facts)
     }
 
-    fn launch(
-        &self,
-        client: &Client,
-        compiled: &CompileCount,
-        geometry: Geometry,
-        bound: &Bound,
-    ) -> Result<(), LaunchRefused> {
+    fn launch(&self, bound: &Bound) -> Result<(), LaunchRefused> {
+        let geometry = bound.launch.geometry;
         let facts = bound.launch.facts;
         let taps = 2 * self.radius + 1;
         let complete = |weights: &[f32]| weights.len() == taps;
@@ -113,7 +107,7 @@ impl Launcher for Stencil {
             return Err(LaunchRefused("the picture or the filter does not suit a stencil".to_owned()));
         }
         if facts.cpu {
-            return lines::launch(client, compiled, self, geometry, bound);
+            return lines::launch(self, bound);
         }
         let (width, vectors, chunks) = sizes(self);
         geometry.check(self.height * chunks)?;
@@ -134,7 +128,7 @@ impl Launcher for Stencil {
         // SAFETY: rows and vectors are kept inside the picture, which the buffers were checked to hold.
         unsafe {
             filter_rows::launch_unchecked(
-                client,
+                bound.client,
                 geometry.count(),
                 CubeDim::new_1d(geometry.units),
                 width,
@@ -149,7 +143,7 @@ impl Launcher for Stencil {
                 geometry.steps,
                 StencilCode::new(self, chunks == 1, true),
                 layout,
-                compiled.clone(),
+                bound.compiled.clone(),
             );
         }
         Ok(())

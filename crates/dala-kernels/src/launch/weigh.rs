@@ -1,6 +1,5 @@
 //! The launcher of weighted sums along an axis: large filters, `resize`, and whatever else tables can say.
 
-use cubecl::client::Client;
 use cubecl::prelude::*;
 use dala_plan::DeviceFacts;
 use dala_plan::work::Weigh;
@@ -35,13 +34,8 @@ impl Launcher for Weigh {
         Geometry::spread((self.outer * self.to * self.inner).div_ceil(width), width, facts)
     }
 
-    fn launch(
-        &self,
-        client: &Client,
-        compiled: &CompileCount,
-        geometry: Geometry,
-        bound: &Bound,
-    ) -> Result<(), LaunchRefused> {
+    fn launch(&self, bound: &Bound) -> Result<(), LaunchRefused> {
+        let geometry = bound.launch.geometry;
         let width = geometry.width;
         let (total, together) = (self.outer * self.to * self.inner, together(self, width));
         let items = total.div_ceil(width);
@@ -58,7 +52,7 @@ impl Launcher for Weigh {
         // SAFETY: positions come from the axis's sizes, and those in the table were checked against them by its maker.
         unsafe {
             weigh_axis::launch_unchecked(
-                client,
+                bound.client,
                 geometry.count(),
                 CubeDim::new_1d(geometry.units),
                 width,
@@ -77,7 +71,7 @@ impl Launcher for Weigh {
                 WeighCode { load, store, together },
                 layout,
                 single,
-                compiled.clone(),
+                bound.compiled.clone(),
             );
         }
         Ok(())
