@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
 use dala_compute::{Buffer, DType, Device, Params, Pipeline, Plan, Shape, Stage, Transient};
-use dala_model::{Dim, LoadModel, Model, Op, imagenet_classes};
+use dala_model::{Dim, LoadModel, Model, imagenet_classes};
 use serde::Serialize;
 
 use crate::args::ClassifyArgs;
@@ -196,8 +196,9 @@ impl Classifier {
 /// Whether the model's outputs are probabilities already.
 fn ends_in_softmax(model: &Model) -> Result<bool> {
     let network = model.resolve(1)?;
-    let is_output = |number: usize| network.outputs.contains(&number);
-    Ok(network.layers.iter().any(|layer| is_output(layer.output) && matches!(layer.op, Op::Softmax { .. })))
+    let is_output = |number: &usize| network.outputs.contains(number);
+    let mut ends = network.layers.iter().filter(|layer| layer.outputs.iter().any(is_output));
+    Ok(ends.any(|layer| layer.op.name() == "Softmax"))
 }
 
 /// A plan for photos of one size.

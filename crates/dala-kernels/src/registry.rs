@@ -10,16 +10,18 @@ use crate::{Kernel, list};
 /// The kernels that can be called: the built-in ones, and those that were added.
 #[derive(Clone, Debug)]
 pub struct Registry {
-    by_name: HashMap<String, Arc<Kernel>>,
+    /// Shared until one is added: every composite has a registry.
+    by_name: Arc<HashMap<String, Arc<Kernel>>>,
 }
 
 impl Registry {
     /// The built-in kernels.
     pub fn built_in() -> Registry {
-        static BUILT_IN: OnceLock<HashMap<String, Arc<Kernel>>> = OnceLock::new();
+        static BUILT_IN: OnceLock<Arc<HashMap<String, Arc<Kernel>>>> = OnceLock::new();
         let by_name = BUILT_IN.get_or_init(|| {
             let kernels = list::built_in().into_iter().map(Arc::new);
-            kernels.flat_map(|kernel| names(&kernel).into_iter().map(move |name| (name, kernel.clone()))).collect()
+            let named = kernels.flat_map(|kernel| names(&kernel).into_iter().map(move |name| (name, kernel.clone())));
+            Arc::new(named.collect())
         });
         Registry { by_name: by_name.clone() }
     }
@@ -60,7 +62,7 @@ impl Registry {
             return Err(SpecError::DuplicateArgument { kernel: kernel.spec.name.clone(), argument: twice[0].clone() });
         }
         let kernel = Arc::new(kernel);
-        self.by_name.extend(names(&kernel).into_iter().map(|name| (name, kernel.clone())));
+        Arc::make_mut(&mut self.by_name).extend(names(&kernel).into_iter().map(|name| (name, kernel.clone())));
         Ok(())
     }
 
@@ -93,7 +95,7 @@ mod tests {
 
     #[test]
     fn built_in_names_are_unique_and_well_formed() {
-        let mut registry = Registry { by_name: HashMap::new() };
+        let mut registry = Registry { by_name: Arc::default() };
         for kernel in list::built_in() {
             registry.add(kernel).unwrap();
         }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use dala_spec::Data;
 
 use crate::limits::MIN_FOLDED;
-use crate::{Layer, Network, Op, Value};
+use crate::ops::batch_normalization::BatchNorm;
+use crate::ops::conv::Conv;
+use crate::{Layer, Network, Value};
 
 /// Weights that were made before, so that a model for another batch size shares them.
 #[derive(Clone, Debug, Default)]
@@ -39,8 +41,9 @@ pub(crate) fn fold(network: &mut Network, weights: usize, known: &mut Known) {
     let mut folded = vec![false; network.layers.len()];
     for number in 0..network.layers.len() {
         let Some(layer) = network.layers.get(number) else { continue };
-        let (output, input) = (layer.output, layer.inputs.first().copied());
-        if let (Op::BatchNorm { epsilon }, Some(input)) = (&layer.op, input)
+        let (output, input) = (layer.outputs.first().copied(), layer.inputs.first().copied());
+        let Some(output) = output else { continue };
+        if let (Some(BatchNorm { epsilon }), Some(input)) = (layer.op.downcast(), input)
             && readers.get(input) == Some(&1)
             && let Some(conv) = makers.get(input).copied().flatten()
             && let Some((weight, bias)) = new_weights(network, conv, layer, *epsilon, &mut left, known)
@@ -53,10 +56,10 @@ pub(crate) fn fold(network: &mut Network, weights: usize, known: &mut Known) {
                 && let [_, weight, bias] = conv.inputs.as_mut_slice()
             {
                 [*weight, *bias] = numbers;
-                conv.output = output;
+                conv.outputs = vec![output];
                 folded.get_mut(number).into_iter().for_each(|folded| *folded = true);
             }
-        } else if matches!(layer.op, Op::Conv { .. }) {
+        } else if layer.op.downcast::<Conv>().is_some() {
             makers.get_mut(output).into_iter().for_each(|maker| *maker = Some(number));
         }
     }
@@ -135,7 +138,6 @@ fn fold_weights(from: [&Data; 5], bias: &Data, epsilon: f32) -> Option<(Vec<f32>
 mod tests {
     use dala_spec::Data;
 
-    use crate::Op;
     use crate::builder::Net;
 
     fn net() -> Net {
@@ -161,7 +163,7 @@ mod tests {
         assert_eq!(network.layers.len(), 1);
         let layer = &network.layers[0];
         assert_eq!(layer.name, "the_conv");
-        assert_eq!(network.values[layer.output].name, "y");
+        assert_eq!(network.values[layer.outputs[0]].name, "y");
         let constant = |place: usize| network.values[layer.inputs[place]].constant.as_deref().cloned();
         // Factors 4 / sqrt(4) and 1 / sqrt(1).
         assert_eq!(constant(1), Some(Data::F32(vec![4.0, -3.0])));
@@ -182,7 +184,7 @@ mod tests {
     fn a_result_that_others_read_stays() {
         let norms = |net: Net| {
             let network = net.resolve(1).unwrap();
-            network.layers.iter().filter(|layer| matches!(layer.op, Op::BatchNorm { .. })).count()
+            network.layers.iter().filter(|layer| layer.op.name() == "BatchNormalization").count()
         };
         assert_eq!(norms(norm(net(), "conv", "y").output("y").output("conv")), 1);
         assert_eq!(norms(norm(net(), "conv", "y").node("Relu", &["conv"], "z", vec![]).output("y").output("z")), 1);

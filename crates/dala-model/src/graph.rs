@@ -1,88 +1,20 @@
 //! The graph of a file with its names resolved: nodes over numbered values, before shapes are known.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-
-use dala_spec::{Data, TensorType};
 
 use crate::ModelError;
+use crate::attribute::{Attribute, Tensor};
 use crate::error::shown;
 use crate::limits::{MAX_RANK, MAX_WEIGHTS};
+use crate::ops::Operator;
 
-macro_rules! operators {
-    ($($name:ident: $min:literal..=$max:literal),+ $(,)?) => {
-        /// An operator that is read.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(crate) enum Operator { $($name),+ }
-
-        impl Operator {
-            pub(crate) fn from_name(name: &str) -> Option<Operator> {
-                match name {
-                    $(stringify!($name) => Some(Operator::$name),)+
-                    _ => None,
-                }
-            }
-
-            /// The fewest and the most inputs, over all versions.
-            pub(crate) fn inputs(self) -> (usize, usize) {
-                match self {
-                    $(Operator::$name => ($min, $max),)+
-                }
-            }
-        }
-    };
-}
-
-operators! {
-    Add: 2..=2, AveragePool: 1..=1, BatchNormalization: 5..=5, Cast: 1..=1, Clip: 1..=3, Concat: 1..=1_000_000,
-    Constant: 0..=0, ConstantOfShape: 1..=1, Conv: 2..=3, Div: 2..=2, Dropout: 1..=3, Exp: 1..=1, Flatten: 1..=1,
-    Gather: 2..=2, Gemm: 2..=3, GlobalAveragePool: 1..=1, HardSigmoid: 1..=1, HardSwish: 1..=1, Identity: 1..=1,
-    LeakyRelu: 1..=1, MatMul: 2..=2, MaxPool: 1..=1, Mul: 2..=2, Pad: 1..=4, ReduceMean: 1..=2, Relu: 1..=1,
-    Reshape: 2..=2, Resize: 1..=4, Shape: 1..=1, Sigmoid: 1..=1, Slice: 1..=5, Softmax: 1..=1, Sqrt: 1..=1,
-    Squeeze: 1..=2, Sub: 2..=2, Tanh: 1..=1, Transpose: 1..=1, Unsqueeze: 1..=2,
-}
-
-/// Elements and what they are.
-#[derive(Clone, Debug)]
-pub(crate) struct Tensor {
-    pub(crate) ty: TensorType,
-    pub(crate) data: Arc<Data>,
-}
-
-/// The value of an attribute.
-#[derive(Clone, Debug)]
-pub(crate) enum Attribute {
-    Int(i64),
-    Float(f32),
-    Text(String),
-    Tensor(Tensor),
-    Ints(Vec<i64>),
-    Floats(Vec<f32>),
-    /// Something else, and what it is.
-    Other(&'static str),
-}
-
-impl Attribute {
-    pub(crate) fn kind(&self) -> &'static str {
-        match self {
-            Attribute::Int(_) => "an integer",
-            Attribute::Float(_) => "a float",
-            Attribute::Text(_) => "a text",
-            Attribute::Tensor(_) => "a tensor",
-            Attribute::Ints(_) => "a list of integers",
-            Attribute::Floats(_) => "a list of floats",
-            Attribute::Other(what) => what,
-        }
-    }
-}
-
-/// One use of an operator; inputs that are left out are `None`.
+/// One use of an operator; inputs and outputs that are left out are `None`.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) name: String,
-    pub(crate) operator: Operator,
+    pub(crate) operator: &'static Operator,
     pub(crate) inputs: Vec<Option<usize>>,
-    pub(crate) output: Option<usize>,
+    pub(crate) outputs: Vec<Option<usize>>,
     pub(crate) attributes: Vec<(String, Attribute)>,
 }
 
@@ -117,7 +49,7 @@ impl Graph {
         /// Each is tried, and a file may be hostile.
         const MOST: usize = 64;
         const LARGEST: usize = 4096;
-        let shapes = self.nodes.iter().filter(|node| node.operator == Operator::Reshape);
+        let shapes = self.nodes.iter().filter(|node| node.operator.name == "Reshape");
         let shapes = shapes.filter_map(|node| self.constants.get(&(*node.inputs.get(1)?)?));
         let size = |shape: &Tensor| {
             let sizes = shape.data.iter().map(|size| size.as_i64()).filter(|size| *size > 0);
@@ -135,8 +67,8 @@ impl Graph {
     pub(crate) fn sort(&mut self) -> Result<(), ModelError> {
         let mut makers: Vec<Option<usize>> = vec![None; self.names.len()];
         for (number, node) in self.nodes.iter().enumerate() {
-            if let Some(maker) = node.output.and_then(|output| makers.get_mut(output)) {
-                *maker = Some(number);
+            for &output in node.outputs.iter().flatten() {
+                makers.get_mut(output).into_iter().for_each(|maker| *maker = Some(number));
             }
         }
         let maker = |value: usize| makers.get(value).copied().flatten();

@@ -12,11 +12,12 @@
 //! - [`Op`]: what a layer computes
 //! - [`ModelError`], [`LoadError`]: why a file was refused
 
+mod attribute;
 mod batch_norm;
+mod budget;
 mod error;
-mod fold;
 mod graph;
-mod infer;
+mod host;
 mod kernel;
 mod labels;
 pub mod limits;
@@ -24,11 +25,13 @@ mod lower;
 mod model;
 mod network;
 mod op;
+mod ops;
+mod port;
 pub mod proto;
 mod read;
 mod resolve;
 mod scan;
-mod supported;
+mod value;
 
 #[cfg(test)]
 extern crate self as dala_model;
@@ -39,6 +42,8 @@ mod builder;
 pub use error::{ModelError, UnsupportedOperator};
 pub use kernel::{LoadError, LoadModel};
 pub use labels::imagenet_classes;
-pub use model::{Dim, Model, Port};
-pub use network::{Layer, Network, Value};
-pub use op::{BinaryOp, Coordinates, Op, PadMode, ResizeMode, Rounding};
+pub use model::Model;
+pub use network::{Layer, Network};
+pub use op::Op;
+pub use port::{Dim, Port};
+pub use value::Value;

@@ -1,10 +1,6 @@
 //! What a model is once everything is known: layers over numbered values.
 
-use std::sync::Arc;
-
-use dala_spec::{Data, TensorType};
-
-use crate::Op;
+use crate::{Op, Value};
 
 /// A model for one batch size: every shape known, constants computed, layers in an order in which they can run.
 #[derive(Clone, Debug)]
@@ -20,17 +16,6 @@ pub struct Network {
     pub outputs: Vec<usize>,
 }
 
-/// A tensor: an input, a constant or the output of a layer.
-#[derive(Clone, Debug)]
-pub struct Value {
-    /// The name in the file, or one made from it. Not unique for values that the file does not have.
-    pub name: String,
-    /// The element type and shape.
-    pub ty: TensorType,
-    /// The elements, if they do not depend on the inputs. As many as the shape has.
-    pub constant: Option<Arc<Data>>,
-}
-
 /// One computation.
 #[derive(Clone, Debug)]
 pub struct Layer {
@@ -40,6 +25,6 @@ pub struct Layer {
     pub op: Op,
     /// The numbers of the values it reads.
     pub inputs: Vec<usize>,
-    /// The number of the value it makes.
-    pub output: usize,
+    /// The numbers of the values it makes, at least one.
+    pub outputs: Vec<usize>,
 }

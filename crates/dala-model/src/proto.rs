@@ -165,6 +165,8 @@ pub struct TensorProto {
 
 /// The values of [`TensorProto::data_type`] and of [`TensorTypeProto::elem_type`].
 pub mod element_type {
+    use dala_spec::DType;
+
     /// 32-bit floats.
     pub const FLOAT: i32 = 1;
     /// 8-bit unsigned integers.
@@ -181,6 +183,30 @@ pub mod element_type {
     pub const DOUBLE: i32 = 11;
     /// 32-bit unsigned integers.
     pub const UINT32: i32 = 12;
+
+    /// The element type for a number in a file.
+    pub(crate) fn dtype(number: i32) -> Result<DType, &'static str> {
+        Ok(match number {
+            FLOAT => DType::F32,
+            DOUBLE => DType::F64,
+            INT32 => DType::S32,
+            INT64 => DType::S64,
+            UINT32 => DType::U32,
+            UINT8 | BOOL => DType::U8,
+            0 => return Err("unknown"),
+            3 => return Err("int8"),
+            4 => return Err("uint16"),
+            5 => return Err("int16"),
+            8 => return Err("string"),
+            FLOAT16 => return Err("float16"),
+            13 => return Err("uint64"),
+            14 => return Err("complex64"),
+            15 => return Err("complex128"),
+            16 => return Err("bfloat16"),
+            17..=20 => return Err("float8"),
+            _ => return Err("a kind that is not known"),
+        })
+    }
 }
 
 /// A pair of texts.

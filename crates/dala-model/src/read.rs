@@ -7,13 +7,15 @@ use bytes::Bytes;
 use dala_spec::{DType, Data, Shape, TensorType};
 use prost::Message;
 
+use crate::attribute::{Attribute, Tensor};
 use crate::error::{UnsupportedOperator, shown};
-use crate::graph::{Attribute, Graph, Node, Operator, Tensor};
+use crate::graph::{Graph, Node};
 use crate::limits::{MAX_ELEMENTS, MAX_RANK};
+use crate::ops::{self, Declared};
 use crate::proto::{
     AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, attribute_type, element_type,
 };
-use crate::{Dim, ModelError, Port, scan, supported};
+use crate::{Dim, ModelError, Port, scan};
 
 /// The versions of ONNX's operators that are read.
 const OPSETS: (i64, i64) = (7, 22);
@@ -125,6 +127,9 @@ fn node_name(node: &NodeProto, number: usize) -> String {
     if node.name.is_empty() { format!("{}_{number}", shown(&node.op_type)) } else { node.name.clone() }
 }
 
+/// What outputs are called in words.
+const ORDINALS: [&str; 5] = ["first", "second", "third", "fourth", "fifth"];
+
 /// Lists every node that cannot be read, before anything else is said about the file.
 fn check_operators(file: &GraphProto, opset: i64) -> Result<(), ModelError> {
     let ranks: HashMap<&str, usize> =
@@ -133,12 +138,16 @@ fn check_operators(file: &GraphProto, opset: i64) -> Result<(), ModelError> {
     let read: HashSet<&str> = read.map(String::as_str).filter(|name| !name.is_empty()).collect();
     let mut operators = Vec::new();
     for (number, node) in file.node.iter().enumerate() {
-        let (operator, why) = match Operator::from_name(&node.op_type) {
+        let (operator, why) = match ops::find(&node.op_type) {
             _ if !is_onnx(&node.domain) => {
                 (format!("{}.{}", node.domain, node.op_type), Some("not an operator of ONNX".to_owned()))
             }
             None => (node.op_type.clone(), Some("not one of the operators that are read".to_owned())),
-            Some(operator) => (node.op_type.clone(), supported::why_not(node, operator, opset, &ranks, &read)),
+            Some(operator) => {
+                let used = node.output.iter().skip(operator.outputs).any(|output| read.contains(output.as_str()));
+                let outputs = used.then(|| format!("its {} output is used", ORDINALS[operator.outputs.min(4)]));
+                (node.op_type.clone(), outputs.or_else(|| (operator.refuses)(&Declared { node, opset, ranks: &ranks })))
+            }
         };
         if let Some(why) = why {
             let node = shown(&node_name(node, number));
@@ -163,23 +172,19 @@ fn read_nodes(nodes: Vec<NodeProto>, names: &mut Names, graph: &mut Graph) -> Re
     // All outputs first: the nodes of a file need not be in order.
     let mut outputs = Vec::with_capacity(nodes.len());
     for node in &nodes {
-        let mut first = None;
-        for (place, name) in node.output.iter().enumerate().filter(|(_, name)| !name.is_empty()) {
-            let number = names.define(name)?;
-            first = first.or((place == 0).then_some(number));
-        }
-        outputs.push(first);
+        let define = |name: &String| (!name.is_empty()).then(|| names.define(name)).transpose();
+        outputs.push(node.output.iter().map(define).collect::<Result<Vec<_>, _>>()?);
     }
-    for ((number, node), output) in nodes.into_iter().enumerate().zip(outputs) {
+    for ((number, node), outputs) in nodes.into_iter().enumerate().zip(outputs) {
         let name = node_name(&node, number);
-        let Some(operator) = Operator::from_name(&node.op_type) else { continue };
+        let Some(operator) = ops::find(&node.op_type) else { continue };
         let reader = || format!("node `{}`", shown(&name));
         let inputs = node.input.iter().map(|input| match input.as_str() {
             "" => Ok(None),
             input => names.find(input, reader).map(Some),
         });
         let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
-        let (min, max) = operator.inputs();
+        let (min, max) = operator.inputs;
         if !(min..=max).contains(&inputs.len()) || inputs.iter().take(min).any(Option::is_none) {
             let expected = if min == max { min.to_string() } else { format!("{min} to {max}") };
             let found = inputs.iter().flatten().count();
@@ -194,7 +199,7 @@ fn read_nodes(nodes: Vec<NodeProto>, names: &mut Names, graph: &mut Graph) -> Re
             }
             attributes.push((attribute_name, attribute));
         }
-        graph.nodes.push(Node { name, operator, inputs, output, attributes });
+        graph.nodes.push(Node { name, operator, inputs, outputs, attributes });
     }
     Ok(())
 }
@@ -238,30 +243,6 @@ fn read_attribute(attribute: AttributeProto, node: &str) -> Result<Attribute, Mo
     })
 }
 
-/// The element type for a number in a file.
-pub(crate) fn dtype(number: i32) -> Result<DType, &'static str> {
-    Ok(match number {
-        element_type::FLOAT => DType::F32,
-        element_type::DOUBLE => DType::F64,
-        element_type::INT32 => DType::S32,
-        element_type::INT64 => DType::S64,
-        element_type::UINT32 => DType::U32,
-        element_type::UINT8 | element_type::BOOL => DType::U8,
-        0 => return Err("unknown"),
-        3 => return Err("int8"),
-        4 => return Err("uint16"),
-        5 => return Err("int16"),
-        8 => return Err("string"),
-        element_type::FLOAT16 => return Err("float16"),
-        13 => return Err("uint64"),
-        14 => return Err("complex64"),
-        15 => return Err("complex128"),
-        16 => return Err("bfloat16"),
-        17..=20 => return Err("float8"),
-        _ => return Err("a kind that is not known"),
-    })
-}
-
 fn too_large(what: &str, elements: usize) -> ModelError {
     ModelError::TooLarge { what: what.to_owned(), limit: format!("{elements} elements") }
 }
@@ -271,7 +252,7 @@ fn read_tensor(tensor: TensorProto, what: impl Fn(&str) -> String) -> Result<Ten
     if tensor.data_location == 1 || !tensor.external_data.is_empty() {
         return Err(ModelError::ExternalData { tensor: shown(&tensor.name) });
     }
-    let dtype = dtype(tensor.data_type)
+    let dtype = element_type::dtype(tensor.data_type)
         .map_err(|found| ModelError::ElementType { what: what.clone(), found: found.to_owned() })?;
     let malformed = |why: String| ModelError::Malformed { place: what.clone(), why };
     let mut dims = Vec::new();
@@ -344,7 +325,7 @@ fn read_port(input: &ValueInfoProto) -> Result<Port, ModelError> {
     let tensor = input.r#type.as_ref().and_then(|ty| ty.tensor_type.as_ref());
     let tensor =
         tensor.ok_or_else(|| ModelError::ElementType { what: what.clone(), found: "that is no tensor".to_owned() })?;
-    let dtype = dtype(tensor.elem_type)
+    let dtype = element_type::dtype(tensor.elem_type)
         .map_err(|found| ModelError::ElementType { what: what.clone(), found: found.to_owned() })?;
     let shape = tensor.shape.as_ref().ok_or_else(|| ModelError::UnknownShape { input: name.clone() })?;
     if shape.dim.len() > MAX_RANK {

@@ -6,38 +6,13 @@ use std::sync::Arc;
 use dala_spec::{Data, Scalar, Shape, TensorType};
 
 use crate::batch_norm::{self, Known};
+use crate::budget::Budget;
 use crate::error::shown;
-use crate::graph::{Graph, Node, Operator};
-use crate::infer::{Call, Input, Outcome, infer};
-use crate::limits::{MAX_ACTIVATIONS, MAX_FOLDED, MIN_FOLDED};
-use crate::{Dim, Layer, ModelError, Network, Op, Port, Value, fold, infer};
-
-/// How much may still be computed on the host, in elements. In proportion to the file, so that a small one cannot ask
-/// for much.
-pub(crate) struct Budget {
-    left: usize,
-}
-
-impl Budget {
-    fn new(weights: usize) -> Budget {
-        Budget { left: weights.saturating_mul(4).clamp(MIN_FOLDED, MAX_FOLDED) }
-    }
-
-    /// Takes `elements` if that many are left.
-    pub(crate) fn take(&mut self, elements: usize) -> bool {
-        let left = self.left.checked_sub(elements);
-        self.left = left.unwrap_or(self.left);
-        left.is_some()
-    }
-
-    fn need(&mut self, elements: usize, node: &Node) -> Result<(), ModelError> {
-        if self.take(elements) {
-            return Ok(());
-        }
-        let what = format!("what node `{}` makes, together with other constants,", shown(&node.name));
-        Err(ModelError::TooLarge { what, limit: format!("the {} elements left for constants", self.left) })
-    }
-}
+use crate::graph::{Graph, Node};
+use crate::limits::MAX_ACTIVATIONS;
+use crate::op::Compute;
+use crate::ops::{Call, Given, Outcome, tensor_type};
+use crate::{Dim, Layer, ModelError, Network, Op, Port, Value, host};
 
 /// The network, with weights that are `known` used and new ones added to them.
 pub(crate) fn resolve(graph: &Graph, inputs: &[Port], batch: usize, known: &mut Known) -> Result<Network, ModelError> {
@@ -49,7 +24,7 @@ pub(crate) fn resolve(graph: &Graph, inputs: &[Port], batch: usize, known: &mut 
             Dim::Known(size) => *size,
             Dim::Batch => batch,
         });
-        let ty = infer::tensor_type(port.dtype, dims.collect(), || format!("input `{}`", shown(&port.name)))?;
+        let ty = tensor_type(port.dtype, dims.collect(), || format!("input `{}`", shown(&port.name)))?;
         let value = walk.push(Value { name: port.name.clone(), ty, constant: None });
         walk.numbers.insert(number, value);
         network_inputs.push(value);
@@ -103,31 +78,59 @@ impl Walk<'_> {
                 None => None,
             });
         }
-        let Some(output) = node.output else { return Ok(()) };
-        // Constant indices are looked at one by one.
-        if let (Operator::Gather, Some(Some(indices))) = (node.operator, inputs.get(1))
-            && let Some(data) = self.values.get(*indices).and_then(|value| value.constant.as_ref())
-        {
-            self.budget.need(data.len(), node)?;
+        if node.outputs.iter().all(Option::is_none) {
+            return Ok(());
         }
-        let outcome = infer(&Call { node, opset: self.graph.opset, inputs: &inputs, values: &self.values })?;
-        let name = self.graph.names.get(output).cloned().unwrap_or_default();
-        let number = match outcome {
-            Outcome::Same(number) => number,
-            Outcome::Shared(ty, data) => self.push(Value { name, ty, constant: Some(data) }),
-            Outcome::Constant(shape, data) => {
-                self.budget.need(data.len(), node)?;
-                self.constant(name, shape, data)
-            }
-            Outcome::Filled(shape, scalar) => {
-                self.budget.need(shape.len(), node)?;
-                let data = filled(scalar, shape.len());
-                self.constant(name, shape, data)
-            }
-            Outcome::Layer { op, inputs, ty } => self.layer(node, name, op, inputs, ty)?,
+        let outcome = (node.operator.infer)(&Call {
+            node: &node.name,
+            operator: node.operator.name,
+            attributes: &node.attributes,
+            opset: self.graph.opset,
+            inputs: &inputs,
+            values: &self.values,
+            budget: &self.budget,
+        })?;
+        let names = &self.graph.names;
+        let name = |place: usize| {
+            let value = node.outputs.get(place).copied().flatten();
+            value.and_then(|value| names.get(value)).cloned().unwrap_or_default()
         };
-        self.numbers.insert(output, number);
+        let outputs = match outcome {
+            Outcome::Given(given) => {
+                let given = given.into_iter().enumerate().map(|(place, given)| (name(place), given));
+                self.given(node, given.collect())?
+            }
+            Outcome::Layer { compute, inputs, types } => {
+                let named = |(what, given)| (format!("{}.{what}", node.name), given);
+                let names: Vec<String> = (0..types.len()).map(name).collect();
+                let inputs = self.given(node, inputs.into_iter().map(named).collect())?;
+                self.layer(node, compute, inputs, (names, types))
+            }
+        };
+        let values = node.outputs.iter().zip(outputs);
+        self.numbers.extend(values.filter_map(|(value, number)| Some(((*value)?, number))));
         Ok(())
+    }
+
+    /// The numbers of values that no layer makes.
+    fn given(&mut self, node: &Node, given: Vec<(String, Given)>) -> Result<Vec<usize>, ModelError> {
+        let mut numbers = Vec::with_capacity(given.len());
+        for (name, given) in given {
+            numbers.push(match given {
+                Given::Value(number) => number,
+                Given::Shared(ty, data) => self.push(Value { name, ty, constant: Some(data) }),
+                Given::Constant(shape, data) => {
+                    self.budget.need(data.len(), &node.name)?;
+                    self.constant(name, shape, data)
+                }
+                Given::Filled(shape, scalar) => {
+                    self.budget.need(shape.len(), &node.name)?;
+                    let data = filled(scalar, shape.len());
+                    self.constant(name, shape, data)
+                }
+            });
+        }
+        Ok(numbers)
     }
 
     fn constant(&mut self, name: String, shape: Shape, data: Data) -> usize {
@@ -135,47 +138,24 @@ impl Walk<'_> {
         self.push(Value { name, ty, constant: Some(Arc::new(data)) })
     }
 
-    /// A layer, or its result if that can be computed now.
+    /// The outputs of a layer, computed now if they can be.
     fn layer(
         &mut self,
         node: &Node,
-        name: String,
-        op: Op,
-        inputs: Vec<Input>,
-        ty: TensorType,
-    ) -> Result<usize, ModelError> {
-        let mut numbers = Vec::with_capacity(inputs.len());
-        for input in inputs {
-            numbers.push(match input {
-                Input::Value(number) => number,
-                Input::Zeros(what, ty) => {
-                    self.budget.need(ty.shape.len(), node)?;
-                    let data = filled(Scalar::from_i64(ty.dtype, 0), ty.shape.len());
-                    self.constant(format!("{}.{what}", node.name), ty.shape, data)
-                }
-                Input::Made(what, shape, data) => {
-                    self.budget.need(data.len(), node)?;
-                    self.constant(format!("{}.{what}", node.name), shape, data)
-                }
-            });
+        compute: Arc<dyn Compute>,
+        inputs: Vec<usize>,
+        (names, types): (Vec<String>, Vec<TensorType>),
+    ) -> Vec<usize> {
+        let read: Vec<&Value> = inputs.iter().filter_map(|&number| self.values.get(number)).collect();
+        if let Some(made) = host::evaluate(&*compute, &read, &types, &self.budget) {
+            let made = names.into_iter().zip(types).zip(made);
+            return made.map(|((name, ty), data)| self.constant(name, ty.shape, data)).collect();
         }
-        let read = numbers.iter().filter_map(|&number| self.values.get(number));
-        let constants: Option<Vec<(&Shape, &Arc<Data>)>> =
-            read.map(|value| Some((&value.ty.shape, value.constant.as_ref()?))).collect();
-        if let Some(constants) = constants {
-            if let (Op::Reshape, [(_, data)]) = (&op, constants.as_slice()) {
-                let data = Arc::clone(data);
-                return Ok(self.push(Value { name, ty, constant: Some(data) }));
-            }
-            if self.budget.take(fold::cost(&op, &constants, &ty))
-                && let Some(data) = fold::evaluate(&op, &constants, &ty, node)?
-            {
-                return Ok(self.constant(name, ty.shape, data));
-            }
-        }
-        let output = self.push(Value { name, ty, constant: None });
-        self.layers.push(Layer { name: node.name.clone(), op, inputs: numbers, output });
-        Ok(output)
+        let values = names.into_iter().zip(types).map(|(name, ty)| Value { name, ty, constant: None });
+        let outputs: Vec<usize> = values.map(|value| self.push(value)).collect();
+        let op = Op::new(node.operator.name, compute);
+        self.layers.push(Layer { name: node.name.clone(), op, inputs, outputs: outputs.clone() });
+        outputs
     }
 }
 
@@ -198,9 +178,10 @@ fn tidy(network: &mut Network) {
     }
     let mut layers: Vec<Layer> = Vec::with_capacity(network.layers.len());
     for layer in std::mem::take(&mut network.layers).into_iter().rev() {
-        if used.get(layer.output) == Some(&true) {
-            for &input in &layer.inputs {
-                used.get_mut(input).into_iter().for_each(|used| *used = true);
+        if layer.outputs.iter().any(|&output| used.get(output) == Some(&true)) {
+            // What it makes for nobody is still made.
+            for &value in layer.inputs.iter().chain(&layer.outputs) {
+                used.get_mut(value).into_iter().for_each(|used| *used = true);
             }
             layers.push(layer);
         }
@@ -216,7 +197,7 @@ fn tidy(network: &mut Network) {
     let renumber = |number: &mut usize| *number = numbers.get(*number).copied().unwrap_or(*number);
     for layer in &mut layers {
         layer.inputs.iter_mut().for_each(renumber);
-        renumber(&mut layer.output);
+        layer.outputs.iter_mut().for_each(renumber);
     }
     network.inputs.iter_mut().for_each(renumber);
     network.outputs.iter_mut().for_each(renumber);
@@ -226,7 +207,8 @@ fn tidy(network: &mut Network) {
 }
 
 fn check_size(network: &Network) -> Result<(), ModelError> {
-    let outputs = network.layers.iter().filter_map(|layer| network.values.get(layer.output));
+    let outputs =
+        network.layers.iter().flat_map(|layer| &layer.outputs).filter_map(|&output| network.values.get(output));
     let total = outputs.fold(0usize, |sum, value| sum.saturating_add(value.ty.shape.len()));
     if total <= MAX_ACTIVATIONS {
         return Ok(());

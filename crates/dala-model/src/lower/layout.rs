@@ -12,24 +12,41 @@ pub(super) fn four(dims: &[usize]) -> [usize; 4] {
 }
 
 /// The shape with its channels last.
-pub(super) fn dims_last(dims: &[usize]) -> [usize; 4] {
+pub(crate) fn dims_last(dims: &[usize]) -> [usize; 4] {
     let [batch, channels, height, width] = four(dims);
     [batch, height, width, channels]
 }
 
-/// Where an axis of a picture is when channels are last.
-pub(super) fn axis_last(axis: usize) -> usize {
-    [0, 3, 1, 2][axis.min(3)]
+/// The order of a picture's axes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Channels first, as in the file; also the order of everything that is no picture.
+    First,
+    /// Channels last.
+    Last,
 }
 
-/// A number for each axis of a picture, in the order of axes with channels last.
-pub(super) fn axes_last(list: &[usize]) -> [usize; 4] {
-    let at = |axis: usize| list.get(axis).copied().unwrap_or_default();
-    [at(0), at(2), at(3), at(1)]
+impl Order {
+    /// Where an axis of the file is.
+    pub(crate) fn axis(self, axis: usize) -> usize {
+        match self {
+            Order::First => axis,
+            Order::Last => [0, 3, 1, 2][axis.min(3)],
+        }
+    }
+
+    /// A number for each axis of the file, in this order.
+    pub(crate) fn axes<T: Copy + Default>(self, list: &[T]) -> Vec<T> {
+        let at = |axis: usize| list.get(axis).copied().unwrap_or_default();
+        match self {
+            Order::First => list.to_vec(),
+            Order::Last => vec![at(0), at(2), at(3), at(1)],
+        }
+    }
 }
 
 /// Elements of four axes in another order: `axes` says for each new axis which one it was.
-pub(super) fn turned(data: &Data, dims: &[usize; 4], axes: [usize; 4]) -> Data {
+pub(crate) fn turned(data: &Data, dims: &[usize; 4], axes: [usize; 4]) -> Data {
     let strides = [dims[1] * dims[2] * dims[3], dims[2] * dims[3], dims[3], 1];
     let to = axes.map(|axis| dims[axis]);
     let step = axes.map(|axis| strides[axis]);

@@ -1,11 +1,12 @@
 //! Writes small ONNX files for tests.
-#![allow(dead_code, reason = "each test binary uses another part")]
+#![allow(dead_code, clippy::unwrap_used, reason = "each test binary uses another part, and fails by panicking")]
 
 use dala_model::proto::{
     AttributeProto, DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto,
     TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto, attribute_type, element_type,
 };
 use dala_model::{Model, ModelError, Network};
+use dala_spec::Data;
 use prost::Message;
 
 /// A file in the making.
@@ -84,6 +85,12 @@ impl Net {
         Model::read(self.bytes())?.resolve(batch)
     }
 
+    /// The dimensions of the first output for a batch of two.
+    pub(crate) fn dims(&self) -> Result<Vec<usize>, ModelError> {
+        let network = self.resolve(2)?;
+        Ok(network.values[network.outputs[0]].ty.shape.dims().to_vec())
+    }
+
     /// The code of the error that reading gives.
     pub(crate) fn code(&self) -> &'static str {
         match Model::read(self.bytes()) {
@@ -110,8 +117,32 @@ pub(crate) fn single(
     net.node(op, &inputs, "y", attributes).output("y")
 }
 
+/// The shape and elements of `op(constants…)`, which is computed while the file is read.
+pub(crate) fn constants(
+    opset: i64,
+    op: &str,
+    constants: Vec<TensorProto>,
+    attributes: Vec<AttributeProto>,
+) -> (Vec<usize>, Data) {
+    let mut net = Net::new(opset).x(&[-1]);
+    let names: Vec<String> = (0..constants.len()).map(|number| format!("c{number}")).collect();
+    for (name, tensor) in names.iter().zip(constants) {
+        net = net.tensor(name, tensor);
+    }
+    let inputs: Vec<&str> = names.iter().map(String::as_str).collect();
+    let network = net.node(op, &inputs, "y", attributes).output("y").resolve(1).unwrap();
+    assert!(network.layers.is_empty(), "{op} was not computed");
+    let value = &network.values[network.outputs[0]];
+    (value.ty.shape.dims().to_vec(), value.constant.as_deref().unwrap().clone())
+}
+
 pub(crate) fn floats(dims: &[i64], values: Vec<f32>) -> TensorProto {
     TensorProto { dims: dims.to_vec(), data_type: element_type::FLOAT, float_data: values, ..TensorProto::default() }
+}
+
+/// Floats that are all alike.
+pub(crate) fn some_floats(dims: &[i64]) -> TensorProto {
+    floats(dims, vec![0.5; dims.iter().product::<i64>() as usize])
 }
 
 pub(crate) fn integers(dims: &[i64], values: &[i64]) -> TensorProto {

@@ -1,96 +1,12 @@
-//! What a node computes and gives, from its attributes and the shapes and constants it reads.
-
-mod elementwise;
-mod layout;
-mod matrix;
-mod reduce;
-mod resize;
-mod select;
-mod source;
-mod window;
-
-use std::sync::Arc;
+//! A node with its inputs: what an operator asks when it finds out what becomes of one.
 
 use dala_spec::{DType, Data, Scalar, Shape, TensorType};
 
+use crate::attribute::Attribute;
+use crate::budget::Budget;
 use crate::error::{UnsupportedOperator, shown};
-use crate::graph::{Attribute, Node, Operator};
 use crate::limits::{MAX_ELEMENTS, MAX_RANK};
-use crate::{BinaryOp, ModelError, Op, Value};
-
-/// What becomes of a node.
-pub(crate) enum Outcome {
-    /// Nothing: its output is this value.
-    Same(usize),
-    /// A constant of the file.
-    Shared(TensorType, Arc<Data>),
-    /// A new constant.
-    Constant(Shape, Data),
-    /// A new constant with all elements alike.
-    Filled(Shape, Scalar),
-    /// A layer.
-    Layer { op: Op, inputs: Vec<Input>, ty: TensorType },
-}
-
-impl Outcome {
-    fn layer(op: Op, inputs: impl IntoIterator<Item = usize>, ty: TensorType) -> Outcome {
-        Outcome::Layer { op, inputs: inputs.into_iter().map(Input::Value).collect(), ty }
-    }
-}
-
-/// An input of a layer.
-pub(crate) enum Input {
-    /// A value that is there.
-    Value(usize),
-    /// Zeros in place of an input that is left out, and what they are called.
-    Zeros(&'static str, TensorType),
-    /// A constant, and what it is called.
-    Made(&'static str, Shape, Data),
-}
-
-/// Finds out what becomes of a node.
-pub(crate) fn infer(call: &Call<'_>) -> Result<Outcome, ModelError> {
-    match call.node.operator {
-        Operator::Conv => window::conv(call),
-        Operator::AveragePool => window::average_pool(call),
-        Operator::MaxPool => window::max_pool(call),
-        Operator::GlobalAveragePool => window::global_average_pool(call),
-        Operator::BatchNormalization => elementwise::batch_norm(call),
-        Operator::Relu => elementwise::unary(call, Op::Relu),
-        Operator::Sigmoid => elementwise::unary(call, Op::Sigmoid),
-        Operator::HardSwish => elementwise::unary(call, Op::HardSwish),
-        Operator::Tanh => elementwise::unary(call, Op::Tanh),
-        Operator::Exp => elementwise::unary(call, Op::Exp),
-        Operator::Sqrt => elementwise::unary(call, Op::Sqrt),
-        Operator::HardSigmoid => elementwise::hard_sigmoid(call),
-        Operator::LeakyRelu => elementwise::leaky_relu(call),
-        Operator::Clip => elementwise::clip(call),
-        Operator::Cast => elementwise::cast(call),
-        Operator::Add => elementwise::binary(call, BinaryOp::Add),
-        Operator::Sub => elementwise::binary(call, BinaryOp::Sub),
-        Operator::Mul => elementwise::binary(call, BinaryOp::Mul),
-        Operator::Div => elementwise::binary(call, BinaryOp::Div),
-        Operator::Gemm => matrix::gemm(call),
-        Operator::MatMul => matrix::mat_mul(call),
-        Operator::Reshape => layout::reshape(call),
-        Operator::Flatten => layout::flatten(call),
-        Operator::Squeeze => layout::squeeze(call),
-        Operator::Unsqueeze => layout::unsqueeze(call),
-        Operator::Transpose => layout::transpose(call),
-        Operator::Concat => layout::concat(call),
-        Operator::Pad => layout::pad(call),
-        Operator::Slice => select::slice(call),
-        Operator::Gather => select::gather(call),
-        Operator::Softmax => reduce::softmax(call),
-        Operator::ReduceMean => reduce::mean(call),
-        Operator::Resize => resize::resize(call),
-        Operator::Identity => Ok(Outcome::Same(call.input(0)?)),
-        Operator::Dropout => source::dropout(call),
-        Operator::Constant => source::constant(call),
-        Operator::ConstantOfShape => source::constant_of_shape(call),
-        Operator::Shape => source::shape(call),
-    }
-}
+use crate::{ModelError, Value};
 
 /// Elements of `dtype` in `dims`, if no limit is against it.
 pub(crate) fn tensor_type(dtype: DType, dims: Vec<usize>, what: impl Fn() -> String) -> Result<TensorType, ModelError> {
@@ -105,29 +21,35 @@ pub(crate) fn tensor_type(dtype: DType, dims: Vec<usize>, what: impl Fn() -> Str
     }
 }
 
-/// A node with its inputs: what each operator asks.
+/// A node with its inputs. Their sizes are numbers: what a file leaves open is bound before, and everything is asked again
+/// for other sizes.
 pub(crate) struct Call<'a> {
-    pub(crate) node: &'a Node,
+    /// The node's name.
+    pub(crate) node: &'a str,
+    pub(crate) operator: &'static str,
+    pub(crate) attributes: &'a [(String, Attribute)],
     pub(crate) opset: i64,
+    /// The numbers of the inputs; `None` for one that is left out.
     pub(crate) inputs: &'a [Option<usize>],
     pub(crate) values: &'a [Value],
+    pub(crate) budget: &'a Budget,
 }
 
 impl<'a> Call<'a> {
-    fn name(&self) -> String {
-        shown(&self.node.name)
+    pub(super) fn name(&self) -> String {
+        shown(self.node)
     }
 
-    fn has(&self, place: usize) -> bool {
+    pub(super) fn has(&self, place: usize) -> bool {
         self.number(place).is_some()
     }
 
-    fn number(&self, place: usize) -> Option<usize> {
+    pub(super) fn number(&self, place: usize) -> Option<usize> {
         self.inputs.get(place).copied().flatten()
     }
 
     /// The number of an input that must be there.
-    fn input(&self, place: usize) -> Result<usize, ModelError> {
+    pub(super) fn input(&self, place: usize) -> Result<usize, ModelError> {
         self.number(place).ok_or_else(|| ModelError::Inputs {
             node: self.name(),
             expected: format!("at least {}", place + 1),
@@ -135,7 +57,7 @@ impl<'a> Call<'a> {
         })
     }
 
-    fn value(&self, place: usize) -> Result<&'a Value, ModelError> {
+    pub(super) fn value(&self, place: usize) -> Result<&'a Value, ModelError> {
         let number = self.input(place)?;
         self.values.get(number).ok_or_else(|| ModelError::Inputs {
             node: self.name(),
@@ -144,16 +66,16 @@ impl<'a> Call<'a> {
         })
     }
 
-    fn dims(&self, place: usize) -> Result<&'a [usize], ModelError> {
+    pub(super) fn dims(&self, place: usize) -> Result<&'a [usize], ModelError> {
         Ok(self.value(place)?.ty.shape.dims())
     }
 
-    fn dtype(&self, place: usize) -> Result<DType, ModelError> {
+    pub(super) fn dtype(&self, place: usize) -> Result<DType, ModelError> {
         Ok(self.value(place)?.ty.dtype)
     }
 
     /// The element type of the first input, which must be a float.
-    fn float(&self) -> Result<DType, ModelError> {
+    pub(super) fn float(&self) -> Result<DType, ModelError> {
         match self.dtype(0)? {
             dtype if dtype.is_float() => Ok(dtype),
             dtype => Err(self.type_mismatch("elements of type f32 or f64", dtype)),
@@ -161,27 +83,34 @@ impl<'a> Call<'a> {
     }
 
     /// The sizes of a picture: batch, channels, height, width.
-    fn picture(&self) -> Result<[usize; 4], ModelError> {
+    pub(super) fn picture(&self) -> Result<[usize; 4], ModelError> {
         let dims = self.dims(0)?;
         match *dims {
             [batch, channels, height, width] => Ok([batch, channels, height, width]),
-            _ if dims.len() >= 3 => Err(self.unsupported(crate::supported::two_axes_only(dims.len() - 2))),
+            _ if dims.len() >= 3 => Err(self.unsupported(two_axes_only(dims.len() - 2))),
             _ => Err(self.shape_mismatch("a first input of shape {batch, channels, height, width}", &dims)),
         }
     }
 
     /// The result of the node.
-    fn output(&self, dtype: DType, dims: Vec<usize>) -> Result<TensorType, ModelError> {
+    pub(super) fn output(&self, dtype: DType, dims: Vec<usize>) -> Result<TensorType, ModelError> {
         tensor_type(dtype, dims, || format!("the result of node `{}`", self.name()))
     }
 
-    fn constant(&self, place: usize, what: &str) -> Result<&'a Data, ModelError> {
+    pub(super) fn constant(&self, place: usize, what: &str) -> Result<&'a Data, ModelError> {
         let data = self.value(place)?.constant.as_deref();
         data.ok_or_else(|| ModelError::NotConstant { node: self.name(), input: what.to_owned() })
     }
 
+    /// The elements of an input that is constant, to be looked at one by one.
+    pub(super) fn looked_at(&self, place: usize) -> Result<Option<&'a Data>, ModelError> {
+        let Some(data) = self.value(place)?.constant.as_deref() else { return Ok(None) };
+        self.budget.need(data.len(), self.node)?;
+        Ok(Some(data))
+    }
+
     /// A constant list of integers, of at most as many as a node can need.
-    fn integers(&self, place: usize, what: &str) -> Result<Vec<i64>, ModelError> {
+    pub(super) fn integers(&self, place: usize, what: &str) -> Result<Vec<i64>, ModelError> {
         let data = self.constant(place, what)?;
         if self.dims(place)?.len() > 1 || data.len() > 2 * MAX_RANK || data.dtype().is_float() {
             let ty = &self.value(place)?.ty;
@@ -191,7 +120,7 @@ impl<'a> Call<'a> {
     }
 
     /// A constant list of floats, of at most as many as a node can need.
-    fn floats(&self, place: usize, what: &str) -> Result<Vec<f64>, ModelError> {
+    pub(super) fn floats(&self, place: usize, what: &str) -> Result<Vec<f64>, ModelError> {
         let data = self.constant(place, what)?;
         if self.dims(place)?.len() > 1 || data.len() > 2 * MAX_RANK || !data.dtype().is_float() {
             let ty = &self.value(place)?.ty;
@@ -201,7 +130,7 @@ impl<'a> Call<'a> {
     }
 
     /// A constant of one element, if the input is there.
-    fn scalar(&self, place: usize, what: &str) -> Result<Option<Scalar>, ModelError> {
+    pub(super) fn scalar(&self, place: usize, what: &str) -> Result<Option<Scalar>, ModelError> {
         if !self.has(place) {
             return Ok(None);
         }
@@ -213,7 +142,7 @@ impl<'a> Call<'a> {
     }
 
     /// Integers that old versions have as an attribute and newer ones as an input.
-    fn integers_from(
+    pub(super) fn integers_from(
         &self,
         name: &'static str,
         place: usize,
@@ -226,7 +155,7 @@ impl<'a> Call<'a> {
     }
 
     /// An axis counted from the start or, if negative, from the end, of `rank`.
-    fn axis(&self, axis: i64, rank: usize, what: &str) -> Result<usize, ModelError> {
+    pub(super) fn axis(&self, axis: i64, rank: usize, what: &str) -> Result<usize, ModelError> {
         let from_start = if axis < 0 { axis.checked_add(rank as i64) } else { Some(axis) };
         from_start.and_then(|axis| usize::try_from(axis).ok()).filter(|&axis| axis < rank).ok_or_else(|| {
             ModelError::BadValue {
@@ -239,7 +168,7 @@ impl<'a> Call<'a> {
     }
 
     /// Axes, each once, in the order given.
-    fn axes(&self, axes: &[i64], rank: usize) -> Result<Vec<usize>, ModelError> {
+    pub(super) fn axes(&self, axes: &[i64], rank: usize) -> Result<Vec<usize>, ModelError> {
         let mut found = Vec::new();
         for &axis in axes {
             let axis = self.axis(axis, rank, "axes")?;
@@ -251,11 +180,11 @@ impl<'a> Call<'a> {
         Ok(found)
     }
 
-    fn attribute(&self, name: &str) -> Option<&'a Attribute> {
-        self.node.attributes.iter().find(|attribute| attribute.0 == name).map(|attribute| &attribute.1)
+    pub(super) fn attribute(&self, name: &str) -> Option<&'a Attribute> {
+        self.attributes.iter().find(|attribute| attribute.0 == name).map(|attribute| &attribute.1)
     }
 
-    fn int(&self, name: &str, default: i64) -> Result<i64, ModelError> {
+    pub(super) fn int(&self, name: &str, default: i64) -> Result<i64, ModelError> {
         match self.attribute(name) {
             None => Ok(default),
             Some(Attribute::Int(value)) => Ok(*value),
@@ -264,7 +193,7 @@ impl<'a> Call<'a> {
     }
 
     /// An integer that means yes or no.
-    fn flag(&self, name: &str, default: bool) -> Result<bool, ModelError> {
+    pub(super) fn flag(&self, name: &str, default: bool) -> Result<bool, ModelError> {
         match self.int(name, i64::from(default))? {
             0 => Ok(false),
             1 => Ok(true),
@@ -272,7 +201,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    fn float_attribute(&self, name: &str, default: f32) -> Result<f32, ModelError> {
+    pub(super) fn float_attribute(&self, name: &str, default: f32) -> Result<f32, ModelError> {
         match self.attribute(name) {
             None => Ok(default),
             Some(Attribute::Float(value)) => Ok(*value),
@@ -280,7 +209,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    fn ints(&self, name: &str) -> Result<Option<&'a [i64]>, ModelError> {
+    pub(super) fn ints(&self, name: &str) -> Result<Option<&'a [i64]>, ModelError> {
         match self.attribute(name) {
             None => Ok(None),
             Some(Attribute::Ints(values)) if values.len() <= 2 * MAX_RANK => Ok(Some(values)),
@@ -291,7 +220,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    fn text(&self, name: &str, default: &'a str) -> Result<&'a str, ModelError> {
+    pub(super) fn text(&self, name: &str, default: &'a str) -> Result<&'a str, ModelError> {
         match self.attribute(name) {
             None => Ok(default),
             Some(Attribute::Text(text)) => Ok(text),
@@ -299,34 +228,34 @@ impl<'a> Call<'a> {
         }
     }
 
-    fn bad_attribute(&self, name: &str, expected: impl ToString, found: impl ToString) -> ModelError {
+    pub(super) fn bad_attribute(&self, name: &str, expected: impl ToString, found: impl ToString) -> ModelError {
         let (expected, found) = (expected.to_string(), shown(&found.to_string()));
         ModelError::BadAttribute { node: self.name(), attribute: name.to_owned(), expected, found }
     }
 
-    fn bad_value(&self, input: &str, expected: impl ToString, found: impl ToString) -> ModelError {
+    pub(super) fn bad_value(&self, input: &str, expected: impl ToString, found: impl ToString) -> ModelError {
         let (expected, found) = (expected.to_string(), shown(&found.to_string()));
         ModelError::BadValue { node: self.name(), input: input.to_owned(), expected, found }
     }
 
-    fn shape_mismatch(&self, expected: impl ToString, dims: &(impl AsRef<[usize]> + ?Sized)) -> ModelError {
+    pub(super) fn shape_mismatch(&self, expected: impl ToString, dims: &(impl AsRef<[usize]> + ?Sized)) -> ModelError {
         let found = Shape::from(dims.as_ref()).to_string();
         ModelError::ShapeMismatch { node: self.name(), expected: expected.to_string(), found }
     }
 
-    fn type_mismatch(&self, expected: impl ToString, found: impl ToString) -> ModelError {
+    pub(super) fn type_mismatch(&self, expected: impl ToString, found: impl ToString) -> ModelError {
         ModelError::TypeMismatch { node: self.name(), expected: expected.to_string(), found: found.to_string() }
     }
 
-    fn unsupported(&self, why: impl Into<String>) -> ModelError {
-        let operator = format!("{:?}", self.node.operator);
+    pub(super) fn unsupported(&self, why: impl Into<String>) -> ModelError {
+        let operator = self.operator.to_owned();
         ModelError::Unsupported {
             operators: vec![UnsupportedOperator { node: self.name(), operator, why: why.into() }],
         }
     }
 
     /// An error unless input `place` has the element type of the first.
-    fn same_dtype(&self, place: usize) -> Result<(), ModelError> {
+    pub(super) fn same_dtype(&self, place: usize) -> Result<(), ModelError> {
         let (expected, found) = (self.dtype(0)?, self.dtype(place)?);
         if expected == found {
             return Ok(());
@@ -336,7 +265,7 @@ impl<'a> Call<'a> {
 }
 
 /// The shape that both are repeated to, as NumPy does it.
-pub(crate) fn broadcast(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
+pub(super) fn broadcast(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
     let rank = a.len().max(b.len());
     let size = |dims: &[usize], axis: usize| {
         let missing = rank - dims.len();
@@ -349,4 +278,9 @@ pub(crate) fn broadcast(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
             _ => None,
         })
         .collect()
+}
+
+/// The reason for a convolution or pooling that is not over pictures.
+pub(super) fn two_axes_only(rank: usize) -> String {
+    format!("works along {rank} axes, only height and width are supported")
 }

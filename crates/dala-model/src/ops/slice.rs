@@ -1,11 +1,16 @@
-//! Operators that take some of the elements.
+//! `Slice`: every so many elements along each axis. Where is attributes up to version 9 and constant inputs after.
 
-use dala_spec::{DType, Data, Shape};
+use dala_spec::{Data, Params, SpecError, TensorType};
 
-use super::{Call, Input, Outcome};
-use crate::{ModelError, Op, fold};
+use super::call::Call;
+use super::operator::{Kind, Operator, Outcome};
+use crate::ModelError;
+use crate::lower::Lowerer;
+use crate::op::Compute;
 
-pub(super) fn slice(call: &Call<'_>) -> Result<Outcome, ModelError> {
+pub(super) const SLICE: Operator = Operator::new("Slice", Kind::Layout, infer).inputs(1, 5);
+
+fn infer(call: &Call<'_>) -> Result<Outcome, ModelError> {
     let value = call.value(0)?;
     let dims = value.ty.shape.dims();
     let needed = |what: &'static str, place: usize| {
@@ -38,20 +43,15 @@ pub(super) fn slice(call: &Call<'_>) -> Result<Outcome, ModelError> {
         }
         (*start, *size) = range(given.unwrap_or_default(), end.unwrap_or_default(), *step, *size);
     }
-    if steps.iter().any(|&step| step < 0) {
-        let data = value.constant.as_deref().ok_or_else(|| call.unsupported("not supported: negative steps"))?;
-        let shape = call.output(value.ty.dtype, sizes)?.shape;
-        let data = fold::slice(data, dims, &shape, &starts, &steps);
-        let data = data.ok_or_else(|| call.bad_value("starts", "inside the value", format!("{starts:?}")))?;
-        return Ok(Outcome::Constant(shape, data));
+    let backwards = steps.iter().any(|&step| step < 0);
+    if backwards && value.constant.is_none() {
+        return Err(call.unsupported("not supported: negative steps"));
     }
-    let input = call.input(0)?;
-    if sizes == dims {
-        return Ok(Outcome::Same(input));
+    if sizes == dims && !backwards {
+        return Ok(Outcome::same(call.input(0)?));
     }
     let ty = call.output(value.ty.dtype, sizes)?;
-    let unsigned = |list: &[i64]| list.iter().map(|&value| usize::try_from(value).unwrap_or_default()).collect();
-    Ok(Outcome::layer(Op::Slice { starts: unsigned(&starts), steps: unsigned(&steps) }, [input], ty))
+    Ok(Outcome::layer(Slice { starts, steps }, [call.input(0)?], ty))
 }
 
 /// Where a slice of an axis starts and how many elements it has, with ends outside the axis moved into it.
@@ -70,42 +70,48 @@ fn range(start: i64, end: i64, step: i64, size: usize) -> (i64, usize) {
     (start, count as usize)
 }
 
-pub(super) fn gather(call: &Call<'_>) -> Result<Outcome, ModelError> {
-    let dims = call.dims(0)?;
-    let indices = call.value(1)?;
-    if !matches!(indices.ty.dtype, DType::S32 | DType::S64) {
-        return Err(call.type_mismatch("indices of type s32 or s64", indices.ty.dtype));
-    }
-    let axis = call.axis(call.int("axis", 0)?, dims.len(), "axis")?;
-    let (outer, rest) = dims.split_at_checked(axis).unwrap_or((dims, &[]));
-    let (&size, inner) = rest.split_first().ok_or_else(|| call.shape_mismatch("at least one axis", dims))?;
-    let ty = call.output(call.dtype(0)?, [outer, indices.ty.shape.dims(), inner].concat())?;
+/// One entry for each axis.
+#[derive(Debug, PartialEq)]
+struct Slice {
+    starts: Vec<i64>,
+    /// From one element to the next; negative ones are of constants.
+    steps: Vec<i64>,
+}
 
-    let mut index_input = Input::Value(call.input(1)?);
-    if let Some(data) = indices.constant.as_deref() {
-        let len = size as i64;
-        let range = -len..len;
-        if let Some(bad) = data.iter().map(|index| index.as_i64()).find(|index| !range.contains(index)) {
-            return Err(call.bad_value("the indices", format!("from {} to {}", -len, len - 1), bad));
+impl Compute for Slice {
+    fn lower(&self, to: &mut Lowerer<'_>) -> Result<(), SpecError> {
+        if self.steps.iter().any(|&step| step < 0) {
+            return self.pick(to);
         }
-        if data.iter().any(|index| index.as_i64() < 0) {
-            let from_start = |index: i64| if index < 0 { index + len } else { index };
-            let data = match data {
-                Data::S32(list) => Data::S32(list.iter().map(|&index| from_start(index.into()) as i32).collect()),
-                other => Data::S64(other.iter().map(|index| from_start(index.as_i64())).collect()),
-            };
-            index_input = Input::Made("indices", Shape::clone(&indices.ty.shape), data);
-        }
+        let order = to.order(0);
+        let params = Params::new().with("start", order.axes(&self.starts)).with("step", order.axes(&self.steps));
+        let x = to.read(0, order)?;
+        to.call_in(order, "slice", &[x], &params)
     }
-    let inputs = vec![Input::Value(call.input(0)?), index_input];
-    Ok(Outcome::Layer { op: Op::Gather { axis }, inputs, ty })
+}
+
+impl Slice {
+    /// Element by element along each axis, which may go backwards.
+    fn pick(&self, to: &mut Lowerer<'_>) -> Result<(), SpecError> {
+        let (mut cell, mut dims) = (to.first(0)?, to.dims(0).to_vec());
+        for (axis, &size) in to.output().shape.dims().iter().enumerate() {
+            let places = (0..size as i64).map(|index| self.starts[axis] + index * self.steps[axis]);
+            let places = to.constant(Data::S64(places.collect()), &[size]);
+            dims[axis] = size;
+            let ty = TensorType::new(to.output().dtype, dims.clone());
+            cell = to.call("gather", &[cell, places], ty, &Params::new().with("axis", axis as i64))?;
+        }
+        to.give_first(0, cell);
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::range;
-    use crate::Op;
-    use crate::builder::{Net, int, ints, list, single};
+    use dala_spec::Data;
+
+    use super::{Slice, range};
+    use crate::builder::{constants, floats, ints, list, single};
 
     #[test]
     fn ranges_are_moved_into_the_axis() {
@@ -128,14 +134,15 @@ mod tests {
 
     #[test]
     fn slices_have_an_entry_for_each_axis() {
-        let expected = Op::Slice { starts: vec![0, 1, 2], steps: vec![1, 1, 2] };
         let new = vec![list(&[2, 1]), list(&[9, -1]), list(&[-1, 1]), list(&[2, 1])];
         let network = single(13, "Slice", &[-1, 4, 5], new, vec![]).resolve(2).unwrap();
-        assert_eq!(network.layers[0].op, expected);
+        let expected = Slice { starts: vec![0, 1, 2], steps: vec![1, 1, 2] };
+        assert_eq!(network.layers[0].op.downcast(), Some(&expected));
         assert_eq!(network.values[network.outputs[0]].ty.shape.dims(), [2, 2, 2]);
         let old = vec![ints("starts", &[1]), ints("ends", &[3]), ints("axes", &[1])];
         let network = single(9, "Slice", &[-1, 4, 5], vec![], old).resolve(2).unwrap();
-        assert_eq!(network.layers[0].op, Op::Slice { starts: vec![0, 1, 0], steps: vec![1, 1, 1] });
+        let expected = Slice { starts: vec![0, 1, 0], steps: vec![1, 1, 1] };
+        assert_eq!(network.layers[0].op.downcast(), Some(&expected));
         let back = vec![list(&[-1]), list(&[0]), list(&[1]), list(&[-1])];
         assert_eq!(single(13, "Slice", &[-1, 4, 5], back, vec![]).code(), "unsupported_operator");
         let still = vec![list(&[-1]), list(&[0]), list(&[1]), list(&[0])];
@@ -145,15 +152,9 @@ mod tests {
     }
 
     #[test]
-    fn indices_count_from_the_start() {
-        let gather = |indices: &[i64]| single(13, "Gather", &[-1, 4, 5], vec![list(indices)], vec![int("axis", -2)]);
-        let network = gather(&[0, -1, 3]).resolve(2).unwrap();
-        assert_eq!(network.values[network.outputs[0]].ty.shape.dims(), [2, 3, 5]);
-        let indices = network.values[network.layers[0].inputs[1]].constant.as_deref();
-        assert_eq!(indices, Some(&dala_spec::Data::S64(vec![0, 3, 3])));
-        assert_eq!(gather(&[4]).code(), "bad_value");
-        assert_eq!(gather(&[-5]).code(), "bad_value");
-        let floats = Net::new(13).x(&[4]).node("Gather", &["x", "x"], "y", vec![]).output("y");
-        assert_eq!(floats.code(), "dtype_mismatch");
+    fn constants_may_go_backwards() {
+        let matrix = floats(&[2, 3], vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        let back = vec![matrix, list(&[-1]), list(&[i64::MIN]), list(&[1]), list(&[-2])];
+        assert_eq!(constants(13, "Slice", back, vec![]), (vec![2, 2], Data::F32(vec![3.0, 1.0, 6.0, 4.0])));
     }
 }

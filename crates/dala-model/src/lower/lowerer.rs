@@ -1,0 +1,221 @@
+//! The calls of kernels in the making, seen from one layer.
+
+use std::sync::Arc;
+
+use dala_kernels::Composite;
+use dala_spec::{Data, Params, SpecError, TensorType};
+
+use super::layout::{Order, dims_last, four, turned};
+use crate::Value;
+
+/// Calls of kernels over a network's values, as the layer sees them whose turn it is: it names its inputs and outputs by
+/// their places, and gets and gives cells of [`calls`](Lowerer::calls).
+#[derive(Clone)]
+pub(crate) struct Lowerer<'a> {
+    pub(crate) calls: Composite,
+    values: &'a [Value],
+    held: Vec<Held>,
+    layer: &'a str,
+    reads: &'a [usize],
+    makes: &'a [usize],
+}
+
+/// The cells of a value: channels first, as in the file, and channels last.
+#[derive(Clone, Copy, Default)]
+struct Held {
+    first: Option<usize>,
+    last: Option<usize>,
+}
+
+impl<'a> Lowerer<'a> {
+    /// No calls yet; `inputs` are those of the network.
+    pub(crate) fn new(values: &'a [Value], inputs: &[usize]) -> Lowerer<'a> {
+        let types: Vec<TensorType> = inputs.iter().map(|number| values[*number].ty.clone()).collect();
+        let mut held = vec![Held::default(); values.len()];
+        for (cell, number) in inputs.iter().enumerate() {
+            held[*number].first = Some(cell);
+        }
+        Lowerer { calls: Composite::new(&types), values, held, layer: "", reads: &[], makes: &[] }
+    }
+
+    /// Goes to another layer: its name and the values that it reads and makes.
+    pub(crate) fn at(&mut self, layer: &'a str, reads: &'a [usize], makes: &'a [usize]) {
+        (self.layer, self.reads, self.makes) = (layer, reads, makes);
+    }
+
+    /// The calls, with a value for a result.
+    pub(crate) fn result(mut self, number: usize) -> Result<Composite, SpecError> {
+        let cell = self.number_first(number)?;
+        self.calls.result(cell)
+    }
+
+    /// The layer's name.
+    pub(crate) fn layer(&self) -> &'a str {
+        self.layer
+    }
+
+    /// How many inputs the layer has.
+    pub(crate) fn inputs(&self) -> usize {
+        self.reads.len()
+    }
+
+    /// An input.
+    pub(crate) fn value(&self, place: usize) -> &'a Value {
+        &self.values[self.reads[place]]
+    }
+
+    /// The sizes of an input.
+    pub(crate) fn dims(&self, place: usize) -> &'a [usize] {
+        self.value(place).ty.shape.dims()
+    }
+
+    /// The type of the first output.
+    pub(crate) fn output(&self) -> &'a TensorType {
+        &self.values[self.makes[0]].ty
+    }
+
+    /// An input as it is in the file.
+    pub(crate) fn first(&mut self, place: usize) -> Result<usize, SpecError> {
+        self.number_first(self.reads[place])
+    }
+
+    fn number_first(&mut self, number: usize) -> Result<usize, SpecError> {
+        if let Some(cell) = self.held[number].first {
+            return Ok(cell);
+        }
+        let value = &self.values[number];
+        let cell = match (&value.constant, self.held[number].last) {
+            (Some(data), _) => self.calls.constant(value.ty.clone(), data.clone()),
+            (None, Some(last)) => self.turn_named(&value.name, last, &[0, 3, 1, 2])?,
+            // Every value is an input, a constant, or made by a layer before.
+            (None, None) => return Err(SpecError::internal(format!("`{}` is not made by any layer", value.name))),
+        };
+        self.held[number].first = Some(cell);
+        Ok(cell)
+    }
+
+    /// An input with its channels last; of fewer than four axes, as if it had them.
+    pub(crate) fn last(&mut self, place: usize) -> Result<usize, SpecError> {
+        let number = self.reads[place];
+        if let Some(cell) = self.held[number].last {
+            return Ok(cell);
+        }
+        let value = &self.values[number];
+        let dims = four(value.ty.shape.dims());
+        let cell = match &value.constant {
+            Some(data) => self.calls.constant(type_last(&value.ty), turned(data, &dims, [0, 2, 3, 1])),
+            None => {
+                let first = self.first(place)?;
+                let seen = self.calls.view(first, TensorType::new(value.ty.dtype, dims));
+                self.turn_named(&value.name, seen, &[0, 2, 3, 1])?
+            }
+        };
+        self.held[number].last = Some(cell);
+        Ok(cell)
+    }
+
+    /// The order that an input is at hand in; as it is in the file if in both.
+    pub(crate) fn order(&self, place: usize) -> Order {
+        let held = self.held[self.reads[place]];
+        if held.last.is_some() && held.first.is_none() { Order::Last } else { Order::First }
+    }
+
+    /// The order for a layer that reads its inputs in one: channels last if one of them has pictures so at hand.
+    pub(crate) fn common_order(&self) -> Order {
+        let last = self.output().shape.rank() == 4 && (0..self.inputs()).any(|place| self.order(place) == Order::Last);
+        if last { Order::Last } else { Order::First }
+    }
+
+    /// An input in an order.
+    pub(crate) fn read(&mut self, place: usize, order: Order) -> Result<usize, SpecError> {
+        match order {
+            Order::First => self.first(place),
+            Order::Last => self.last(place),
+        }
+    }
+
+    /// A constant that the layer needs.
+    pub(crate) fn constant(&mut self, data: Data, dims: &[usize]) -> usize {
+        self.calls.constant(TensorType::new(data.dtype(), dims), Arc::new(data))
+    }
+
+    /// The axes of a cell in another order, as part of this layer.
+    pub(crate) fn turn(&mut self, cell: usize, axes: &[i64]) -> Result<usize, SpecError> {
+        self.turn_named(self.layer, cell, axes)
+    }
+
+    /// The axes of a cell in another order: nothing to do where only axes of size one change places.
+    pub(crate) fn turn_named(&mut self, name: &str, cell: usize, axes: &[i64]) -> Result<usize, SpecError> {
+        let from = self.calls.ty(cell);
+        let size = |axis: &i64| from.shape.dims()[*axis as usize];
+        let ty = TensorType::new(from.dtype, axes.iter().map(size).collect::<Vec<usize>>());
+        if axes.iter().filter(|axis| size(axis) != 1).is_sorted() {
+            return Ok(self.calls.view(cell, ty));
+        }
+        let name = format!("{name}, turned");
+        self.calls.call(&name, "transpose", &[cell], ty, &Params::new().with("axes", axes.to_vec()))
+    }
+
+    /// A call in the layer's name.
+    pub(crate) fn call(
+        &mut self,
+        kernel: &str,
+        inputs: &[usize],
+        ty: TensorType,
+        params: &Params,
+    ) -> Result<usize, SpecError> {
+        self.calls.call(self.layer, kernel, inputs, ty, params)
+    }
+
+    /// A call that makes the first output as it is in the file.
+    pub(crate) fn call_first(&mut self, kernel: &str, inputs: &[usize], params: &Params) -> Result<(), SpecError> {
+        self.call_in(Order::First, kernel, inputs, params)
+    }
+
+    /// A call that makes the first output with its channels last.
+    pub(crate) fn call_last(&mut self, kernel: &str, inputs: &[usize], params: &Params) -> Result<(), SpecError> {
+        self.call_in(Order::Last, kernel, inputs, params)
+    }
+
+    /// A call that makes the first output in an order.
+    pub(crate) fn call_in(
+        &mut self,
+        order: Order,
+        kernel: &str,
+        inputs: &[usize],
+        params: &Params,
+    ) -> Result<(), SpecError> {
+        let output = self.output();
+        match order {
+            Order::First => {
+                let cell = self.call(kernel, inputs, output.clone(), params)?;
+                self.give_first(0, cell);
+            }
+            Order::Last => {
+                let cell = self.call(kernel, inputs, type_last(output), params)?;
+                self.give_last(0, cell);
+            }
+        }
+        Ok(())
+    }
+
+    /// An output is this cell, as it is in the file.
+    pub(crate) fn give_first(&mut self, place: usize, cell: usize) {
+        self.held[self.makes[place]].first = Some(cell);
+    }
+
+    /// An output is this cell, with its channels last.
+    pub(crate) fn give_last(&mut self, place: usize, cell: usize) {
+        self.held[self.makes[place]].last = Some(cell);
+    }
+}
+
+/// A type with its channels last.
+fn type_last(ty: &TensorType) -> TensorType {
+    TensorType::new(ty.dtype, dims_last(ty.shape.dims()))
+}
+
+/// Sizes as the value of a param.
+pub(crate) fn ints(list: &[usize]) -> Vec<i64> {
+    list.iter().map(|size| *size as i64).collect()
+}

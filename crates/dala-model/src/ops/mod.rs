@@ -1,0 +1,153 @@
+//! The operators of ONNX that are read: a file for each, or for a few that differ in a name, and a line in [`OPERATORS`].
+//!
+//! An [`Operator`](operator::Operator) says what it accepts, what becomes of its nodes and, by the [`Compute`](crate::op::Compute)
+//! that it makes, how that is computed. To add one, write its file with its tests beside these, add it to the list, and renew the
+//! table in `docs/MODELS.md` by `DALA_UPDATE=1 cargo test -p dala-model --lib table`.
+
+mod average_pool;
+pub(crate) mod batch_normalization;
+mod binary;
+mod call;
+mod cast;
+mod clip;
+mod concat;
+mod constant;
+mod constant_of_shape;
+pub(crate) mod conv;
+mod declared;
+mod dropout;
+mod flatten;
+mod gather;
+mod gemm;
+mod global_average_pool;
+mod identity;
+mod mat_mul;
+mod max_pool;
+mod operator;
+mod pad;
+mod reduce_mean;
+mod reshape;
+mod resize;
+mod shape;
+mod slice;
+mod softmax;
+mod squeeze;
+mod transpose;
+mod unary;
+mod unsqueeze;
+mod window;
+
+pub(crate) use call::{Call, tensor_type};
+pub(crate) use declared::Declared;
+pub(crate) use operator::{Given, Operator, Outcome};
+
+/// All operators, by name.
+pub(crate) static OPERATORS: &[Operator] = &[
+    binary::ADD,
+    average_pool::AVERAGE_POOL,
+    batch_normalization::BATCH_NORMALIZATION,
+    cast::CAST,
+    clip::CLIP,
+    concat::CONCAT,
+    constant::CONSTANT,
+    constant_of_shape::CONSTANT_OF_SHAPE,
+    conv::CONV,
+    binary::DIV,
+    dropout::DROPOUT,
+    unary::EXP,
+    flatten::FLATTEN,
+    gather::GATHER,
+    gemm::GEMM,
+    global_average_pool::GLOBAL_AVERAGE_POOL,
+    unary::HARD_SIGMOID,
+    unary::HARD_SWISH,
+    identity::IDENTITY,
+    unary::LEAKY_RELU,
+    mat_mul::MAT_MUL,
+    max_pool::MAX_POOL,
+    binary::MUL,
+    pad::PAD,
+    reduce_mean::REDUCE_MEAN,
+    unary::RELU,
+    reshape::RESHAPE,
+    resize::RESIZE,
+    shape::SHAPE,
+    unary::SIGMOID,
+    slice::SLICE,
+    softmax::SOFTMAX,
+    unary::SQRT,
+    squeeze::SQUEEZE,
+    binary::SUB,
+    unary::TANH,
+    transpose::TRANSPOSE,
+    unsqueeze::UNSQUEEZE,
+];
+
+/// The operator of that name.
+pub(crate) fn find(name: &str) -> Option<&'static Operator> {
+    let place = OPERATORS.binary_search_by(|operator| operator.name.cmp(name)).ok()?;
+    OPERATORS.get(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::OPERATORS;
+    use super::operator::Kind;
+    use crate::builder::{int, ints, list, single};
+
+    #[test]
+    fn operators_are_found_by_name() {
+        assert!(OPERATORS.is_sorted_by(|a, b| a.name < b.name), "the list is not in order");
+        for operator in OPERATORS {
+            assert_eq!(super::find(operator.name).map(|found| found.name), Some(operator.name));
+        }
+        assert!(super::find("Einsum").is_none());
+    }
+
+    #[test]
+    fn the_committed_table_is_true() {
+        const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/MODELS.md");
+        const HEAD: &str = "| kind | operators |\n|---|---|\n";
+        let rows = [
+            ("windows", Kind::Windows),
+            ("matrices", Kind::Matrices),
+            ("element by element", Kind::Elements),
+            ("along axes", Kind::Axes),
+            ("order and shape", Kind::Layout),
+            ("others", Kind::Others),
+        ];
+        let row = |(title, kind): (&str, Kind)| {
+            let own = OPERATORS.iter().filter(|operator| operator.kind == kind);
+            let names: Vec<String> = own.map(|operator| format!("`{}`", operator.name)).collect();
+            format!("| {title} | {} |\n", names.join(", "))
+        };
+        let table = format!("{HEAD}{}", rows.map(row).concat());
+        let text = std::fs::read_to_string(PATH).unwrap();
+        let (before, rest) = text.split_once(HEAD).unwrap();
+        let after = rest.find("\n\n").map_or("", |end| &rest[end + 1..]);
+        let renewed = format!("{before}{table}{after}");
+        if std::env::var("DALA_UPDATE").is_ok() {
+            std::fs::write(PATH, renewed).unwrap();
+        } else {
+            assert!(text == renewed, "docs/MODELS.md is stale: run with DALA_UPDATE=1\n{table}");
+        }
+    }
+
+    #[test]
+    fn moves_to_the_same_place_vanish() {
+        for net in [
+            single(13, "Reshape", &[-1, 4], vec![list(&[0, 4])], vec![]),
+            single(13, "Flatten", &[-1, 4], vec![], vec![]),
+            single(13, "Transpose", &[-1, 4], vec![], vec![ints("perm", &[0, 1])]),
+            single(13, "Concat", &[-1, 4], vec![], vec![int("axis", 1)]),
+            single(13, "Pad", &[-1, 4], vec![list(&[0; 4])], vec![]),
+            single(13, "Slice", &[-1, 4], vec![list(&[0]), list(&[9]), list(&[1])], vec![]),
+            single(13, "Identity", &[-1, 4], vec![], vec![]),
+            single(13, "Dropout", &[-1, 4], vec![], vec![]),
+        ] {
+            let network = net.resolve(3).unwrap();
+            assert!(network.layers.is_empty());
+            assert_eq!(network.outputs, network.inputs);
+        }
+    }
+}
