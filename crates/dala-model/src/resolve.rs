@@ -87,6 +87,7 @@ impl Walk<'_> {
             attributes: &node.attributes,
             opset: self.graph.opset,
             inputs: &inputs,
+            outputs: node.outputs.len(),
             values: &self.values,
             budget: &self.budget,
         })?;

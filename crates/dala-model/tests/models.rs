@@ -71,6 +71,26 @@ fn stacks_of_matrices_are_repeated() {
     run_small(net, &x, &[2, 1, 1, 2], &expected, &[2, 3, 1, 1]);
 }
 
+/// A node of several outputs, one of which nobody reads: pictures before and after a convolution, split by channels.
+#[test]
+fn values_are_split() {
+    let mut net = Net::new(13)
+        .x(&[-1, 3, 1, 2])
+        .ints("sizes", &[1, 1, 1])
+        .floats("w", &[3, 3, 1, 1], vec![1.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0, 0.0, 4.0])
+        .node("Split", &["x", "sizes"], "a", vec![builder::int("axis", 1)])
+        .node("Conv", &["x", "w"], "conv", vec![])
+        .node("Split", &["conv", "sizes"], "d", vec![builder::int("axis", 1)])
+        .node("Concat", &["c", "f"], "y", vec![builder::int("axis", 1)])
+        .output("y");
+    for (number, names) in [(0, ["b", "c"]), (2, ["", "f"])] {
+        net.graph().node[number].output.extend(names.map(str::to_owned));
+    }
+    let x: Vec<f32> = (0..12).map(|index| index as f32).collect();
+    let expected = [4.0, 5.0, 16.0, 20.0, 10.0, 11.0, 40.0, 44.0];
+    run_small(net, &x, &[2, 3, 1, 2], &expected, &[2, 2, 1, 2]);
+}
+
 fn run_small(net: Net, x: &[f32], from: &[usize], expected: &[f32], to: &[usize]) {
     for name in devices() {
         let device = Device::open(&name).unwrap();

@@ -71,7 +71,17 @@ impl<'a> Lowerer<'a> {
 
     /// The type of the first output.
     pub(crate) fn output(&self) -> &'a TensorType {
-        &self.values[self.makes[0]].ty
+        self.output_at(0)
+    }
+
+    /// How many outputs the layer has.
+    pub(crate) fn outputs(&self) -> usize {
+        self.makes.len()
+    }
+
+    /// The type of an output.
+    pub(crate) fn output_at(&self, place: usize) -> &'a TensorType {
+        &self.values[self.makes[place]].ty
     }
 
     /// An input as it is in the file.
@@ -169,12 +179,12 @@ impl<'a> Lowerer<'a> {
 
     /// A call that makes the first output as it is in the file.
     pub(crate) fn call_first(&mut self, kernel: &str, inputs: &[usize], params: &Params) -> Result<(), SpecError> {
-        self.call_in(Order::First, kernel, inputs, params)
+        self.make(0, Order::First, kernel, inputs, params)
     }
 
     /// A call that makes the first output with its channels last.
     pub(crate) fn call_last(&mut self, kernel: &str, inputs: &[usize], params: &Params) -> Result<(), SpecError> {
-        self.call_in(Order::Last, kernel, inputs, params)
+        self.make(0, Order::Last, kernel, inputs, params)
     }
 
     /// A call that makes the first output in an order.
@@ -185,15 +195,27 @@ impl<'a> Lowerer<'a> {
         inputs: &[usize],
         params: &Params,
     ) -> Result<(), SpecError> {
-        let output = self.output();
+        self.make(0, order, kernel, inputs, params)
+    }
+
+    /// A call that makes an output in an order.
+    pub(crate) fn make(
+        &mut self,
+        place: usize,
+        order: Order,
+        kernel: &str,
+        inputs: &[usize],
+        params: &Params,
+    ) -> Result<(), SpecError> {
+        let output = self.output_at(place);
         match order {
             Order::First => {
                 let cell = self.call(kernel, inputs, output.clone(), params)?;
-                self.give_first(0, cell);
+                self.give_first(place, cell);
             }
             Order::Last => {
                 let cell = self.call(kernel, inputs, type_last(output), params)?;
-                self.give_last(0, cell);
+                self.give_last(place, cell);
             }
         }
         Ok(())

@@ -31,6 +31,8 @@ pub(crate) struct Call<'a> {
     pub(crate) opset: i64,
     /// The numbers of the inputs; `None` for one that is left out.
     pub(crate) inputs: &'a [Option<usize>],
+    /// How many outputs the file names.
+    pub(crate) outputs: usize,
     pub(crate) values: &'a [Value],
     pub(crate) budget: &'a Budget,
 }

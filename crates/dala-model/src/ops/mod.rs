@@ -31,6 +31,7 @@ mod resize;
 mod shape;
 mod slice;
 mod softmax;
+mod split;
 mod squeeze;
 mod transpose;
 mod unary;
@@ -75,6 +76,7 @@ pub(crate) static OPERATORS: &[Operator] = &[
     unary::SIGMOID,
     slice::SLICE,
     softmax::SOFTMAX,
+    split::SPLIT,
     unary::SQRT,
     squeeze::SQUEEZE,
     binary::SUB,

@@ -53,6 +53,10 @@ impl Operator {
         Operator { inputs: (fewest, most), ..self }
     }
 
+    pub(super) const fn outputs(self, outputs: usize) -> Operator {
+        Operator { outputs, ..self }
+    }
+
     pub(super) const fn refuses(self, refuses: fn(&Declared<'_>) -> Option<String>) -> Operator {
         Operator { refuses, ..self }
     }
