@@ -31,6 +31,7 @@ mod resize;
 mod shape;
 mod slice;
 mod softmax;
+mod softsign;
 mod split;
 mod squeeze;
 mod transpose;
@@ -76,6 +77,7 @@ pub(crate) static OPERATORS: &[Operator] = &[
     unary::SIGMOID,
     slice::SLICE,
     softmax::SOFTMAX,
+    softsign::SOFTSIGN,
     split::SPLIT,
     unary::SQRT,
     squeeze::SQUEEZE,
