@@ -7,7 +7,8 @@ use clap::{Args, Parser, Subcommand};
 use dala_compute::{DType, Shape};
 use dala_image::{Format, RawLayout};
 
-use crate::source::INPUT;
+/// What a pipeline calls the picture that it is given.
+pub(crate) const INPUT: &str = "input";
 
 /// GPU compute from a shell: devices, kernels, expressions, pipelines and models.
 #[derive(Debug, Parser)]

@@ -8,12 +8,13 @@ use anyhow::{Result, bail};
 use dala_compute::{Buffer, TensorType};
 use dala_image::Format;
 
+use crate::args::INPUT;
 use crate::args::{BatchArgs, Given, PictureFormat, RunArgs};
 use crate::batch::{self, Batch};
 use crate::device;
 use crate::output::{self, Outcome};
 use crate::picture::{self, Picture};
-use crate::source::{INPUT, OUTPUT, Source, summary};
+use crate::source::{OUTPUT, Source, summary};
 
 pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<Outcome> {
     let mut targets: Vec<(&str, &Path)> = args.output.iter().map(|file| (OUTPUT, file.as_path())).collect();

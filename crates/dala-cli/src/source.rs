@@ -8,12 +8,10 @@ use dala_compute::{Buffer, Device, Plan, Shape, SpecError, TensorType};
 use dala_image::RawLayout;
 use dala_plan::PipelineText;
 
-use crate::args::{Given, SourceArgs};
+use crate::args::{Given, INPUT, SourceArgs};
 use crate::output::count;
 use crate::picture::{self, Picture};
 
-/// What a pipeline calls the picture that it is given.
-pub(crate) const INPUT: &str = "input";
 /// What a pipeline calls its result.
 pub(crate) const OUTPUT: &str = "output";
 

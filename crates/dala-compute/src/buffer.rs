@@ -1,117 +1,22 @@
 //! Typed, shaped memory on a device.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::Arc;
 
-use dala_schedule::{CommandId, ResourceId};
 use dala_spec::{DType, Data, Element, Shape, TensorType};
-use rustc_hash::FxHashMap;
 
-use crate::device::Core;
-use crate::job::Job;
-use crate::pool::Allocation;
-use crate::replay::{Binding, Users};
-use crate::{Device, Error};
-
-/// Which buffer: unique in a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct BufferId(pub u64);
-
-impl fmt::Display for BufferId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "#{}", self.0)
-    }
-}
+use crate::command::Job;
+use crate::core::Core;
+use crate::device::Device;
+use crate::error::Error;
+use crate::memory::{Allocation, BufferId, Held, Slot};
 
 /// Typed, shaped memory on a device. Clones share the memory; it is given back when the last clone is dropped, or at
 /// once by [`free`](Buffer::free).
 #[derive(Clone)]
-pub struct Buffer(Arc<Inner>);
-
-struct Inner {
-    device: Arc<Core>,
-    ty: TensorType,
-    slot: Arc<Slot>,
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.device.buffers.part(self.slot.id).remove(&self.slot.id);
-    }
-}
-
-/// The buffers of a device that somebody holds, by id. In parts: a table that grows moves all it holds, which takes too long
-/// for whoever makes a buffer just then.
-#[derive(Default)]
-pub(crate) struct Directory([Mutex<FxHashMap<BufferId, Weak<Inner>>>; 32]);
-
-impl Directory {
-    fn part(&self, id: BufferId) -> MutexGuard<'_, FxHashMap<BufferId, Weak<Inner>>> {
-        // Nothing is left half-done by a panic under this lock.
-        self.0[id.0 as usize % self.0.len()].lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        (0..self.0.len() as u64).map(|part| self.part(BufferId(part)).len()).sum()
-    }
-}
-
-/// What a buffer shares with the commands that use it. They do not keep its device alive.
-pub(crate) struct Slot {
-    id: BufferId,
-    state: Mutex<State>,
-}
-
-struct State {
-    memory: Option<Arc<Allocation>>,
-    /// The last command that was to write it, of those that ended.
-    writer: CommandId,
-    /// Why the contents are not to be trusted.
-    poison: Option<Arc<Error>>,
-    /// Plans that hold the memory.
-    users: Users,
-}
-
-impl Slot {
-    pub(crate) fn resource(&self) -> ResourceId {
-        ResourceId(self.id.0)
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing is left half-done by a panic under this lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Remembers a plan that is told when the buffer is freed.
-    pub(crate) fn used_by(&self, plan: Weak<Binding>) {
-        let users = &mut self.state().users;
-        if users.len().is_power_of_two() {
-            users.retain(|user| user.strong_count() > 0);
-        }
-        users.push(plan);
-    }
-
-    /// Whether anyone knows what is in it.
-    pub(crate) fn check_readable(&self) -> Result<(), Error> {
-        match &self.state().poison {
-            Some(cause) => Err(Error::Poisoned { buffer: self.id, cause: cause.clone() }),
-            None => Ok(()),
-        }
-    }
-
-    /// Records how a command that was to write it ended. One that came later may have ended before: then that counts.
-    pub(crate) fn settle(&self, command: CommandId, result: &Result<(), Arc<Error>>) {
-        let mut state = self.state();
-        if command >= state.writer {
-            state.writer = command;
-            // The first cause, not the chain.
-            state.poison = result.as_ref().err().map(|error| match &**error {
-                Error::Poisoned { cause, .. } | Error::DependencyFailed { cause, .. } => cause.clone(),
-                _ => error.clone(),
-            });
-        }
-    }
+pub struct Buffer {
+    core: Arc<Core>,
+    held: Arc<Held>,
 }
 
 impl Buffer {
@@ -148,10 +53,10 @@ impl Buffer {
     pub fn zeros(device: &Device, dtype: DType, shape: impl Into<Shape>) -> Result<Buffer, Error> {
         let buffer = Buffer::of_type(device, TensorType::new(dtype, shape))?;
         if !buffer.is_empty() {
-            let core = &buffer.0.device;
+            let core = &buffer.core;
             let mut job = Job::default();
             core.prepare_zeros(&mut job, &buffer)?;
-            core.run_job(job)?;
+            core.run(job)?;
         }
         Ok(buffer)
     }
@@ -179,42 +84,30 @@ impl Buffer {
     }
 
     fn of_type(device: &Device, ty: TensorType) -> Result<Buffer, Error> {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        let core = device.core();
-        let memory = Arc::new(core.allocate(size_bytes(&ty)?)?);
-        let id = BufferId(NEXT.fetch_add(1, Ordering::Relaxed));
-        // Nothing is nothing, whoever wrote it.
-        let poison = (!ty.shape.is_empty()).then(|| Arc::new(Error::Unwritten { buffer: id }));
-        let state = Mutex::new(State { memory: Some(memory), writer: CommandId(0), poison, users: Users::new() });
-        let inner = Arc::new(Inner { device: core.clone(), ty, slot: Arc::new(Slot { id, state }) });
-        core.buffers.part(id).insert(id, Arc::downgrade(&inner));
-        Ok(Buffer(inner))
-    }
-
-    /// A buffer that somebody still holds.
-    pub(crate) fn find(core: &Core, id: BufferId) -> Result<Buffer, Error> {
-        let found = core.buffers.part(id).get(&id).and_then(Weak::upgrade);
-        found.map(Buffer).ok_or(Error::UnknownBuffer { buffer: id })
+        let core = device.core().clone();
+        let memory = core.allocate(size_bytes(&ty)?)?;
+        let held = Held::new(ty, memory, &core.buffers);
+        Ok(Buffer { core, held })
     }
 
     /// Which buffer this is.
     pub fn id(&self) -> BufferId {
-        self.0.slot.id
+        self.held.slot.id()
     }
 
     /// The device that it is on.
     pub fn device(&self) -> Device {
-        Device::from_core(self.0.device.clone())
+        Device::from_core(self.core.clone())
     }
 
     /// The shape.
     pub fn shape(&self) -> &Shape {
-        &self.0.ty.shape
+        &self.held.ty.shape
     }
 
     /// The element type.
     pub fn dtype(&self) -> DType {
-        self.0.ty.dtype
+        self.held.ty.dtype
     }
 
     /// The size of the elements in bytes.
@@ -224,7 +117,7 @@ impl Buffer {
 
     /// The number of elements.
     pub fn len(&self) -> usize {
-        self.0.ty.shape.len()
+        self.held.ty.shape.len()
     }
 
     /// Whether there are no elements.
@@ -276,7 +169,7 @@ impl Buffer {
     fn read_bytes_into(&self, into: &mut [u8]) -> Result<(), Error> {
         self.check_size(into.len())?;
         let memory = self.memory()?;
-        let core = &self.0.device;
+        let core = &self.core;
         let read = || if into.is_empty() { Ok(()) } else { core.pool.download(&memory, into) };
         core.access(&[self.slot()], &[], read).map_err(|error| self.to_reader(error))
     }
@@ -307,7 +200,7 @@ impl Buffer {
     pub fn write_bytes(&self, bytes: &[u8]) -> Result<(), Error> {
         self.check_size(bytes.len())?;
         let memory = self.memory()?;
-        let core = &self.0.device;
+        let core = &self.core;
         let write = || if bytes.is_empty() { Ok(()) } else { core.pool.upload(&memory, bytes) };
         core.access(&[], &[self.slot()], write)
     }
@@ -318,22 +211,16 @@ impl Buffer {
     ///
     /// The sizes or devices differ, one was freed, this one was never written, or the device fails.
     pub fn copy_to(&self, to: &Buffer) -> Result<(), Error> {
-        let core = &self.0.device;
+        let core = &self.core;
         let mut job = Job::default();
         core.prepare_copy(&mut job, self, to)?;
-        core.run_job(job)
+        core.run(job)
     }
 
     /// Gives the memory back at once; work that still uses it ends first. Every other use of the buffer, by any clone,
     /// is an error from now on. Freeing twice is harmless.
     pub fn free(&self) {
-        let (memory, users) = {
-            let mut state = self.0.slot.state();
-            (state.memory.take(), std::mem::take(&mut state.users))
-        };
-        // Not under the lock: giving memory back takes others.
-        users.iter().filter_map(Weak::upgrade).for_each(|plan| plan.forget());
-        drop(memory);
+        self.held.slot.free();
     }
 
     fn check_element<T: Element>(&self) -> Result<(), Error> {
@@ -358,25 +245,37 @@ impl Buffer {
     }
 
     pub(crate) fn check_device(&self, core: &Arc<Core>) -> Result<(), Error> {
-        if Arc::ptr_eq(core, &self.0.device) {
+        if Arc::ptr_eq(core, &self.core) {
             return Ok(());
         }
         let name = |core: &Core| format!("{} device {}", core.info.backend, core.id);
-        Err(Error::ForeignBuffer { buffer: self.id(), ours: name(core), theirs: name(&self.0.device) })
+        Err(Error::ForeignBuffer { buffer: self.id(), ours: name(core), theirs: name(&self.core) })
     }
 
     pub(crate) fn ty(&self) -> &TensorType {
-        &self.0.ty
+        &self.held.ty
     }
 
     /// What commands hold of it.
     pub(crate) fn slot(&self) -> &Arc<Slot> {
-        &self.0.slot
+        &self.held.slot
     }
 
     /// The memory, whatever is in it.
     pub(crate) fn memory(&self) -> Result<Arc<Allocation>, Error> {
-        self.0.slot.state().memory.clone().ok_or(Error::Freed { buffer: self.id() })
+        self.held.slot.memory()
+    }
+}
+
+impl Device {
+    /// A buffer of this device by its id, as long as somebody holds it.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub fn buffer(&self, id: BufferId) -> Result<Buffer, Error> {
+        let core = self.core().clone();
+        Ok(Buffer { held: core.buffers.find(id)?, core })
     }
 }
 
@@ -387,6 +286,6 @@ fn size_bytes(ty: &TensorType) -> Result<usize, Error> {
 
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Buffer {} {}", self.id(), self.0.ty)
+        write!(f, "Buffer {} {}", self.id(), self.held.ty)
     }
 }

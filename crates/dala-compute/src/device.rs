@@ -2,23 +2,21 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use dala_kernels::{Kernel, Registry};
-use dala_plan::{DeviceFacts, Support};
-use dala_schedule::{CommandId, Lane, Power, Queue, QueueOptions, QueueStats, Submission, Thermal, WhileSuspended};
-use dala_spec::{DType, Params};
+use dala_plan::Support;
+use dala_schedule::{Power, Queue, QueueOptions, QueueStats, Thermal, WhileSuspended};
+use dala_spec::DType;
 
-use crate::account::{Account, MemoryStats, system_memory};
-use crate::buffer::{Directory, Slot};
-use crate::engine::{AdapterId, Engine, EngineError, kinds, open_adapter, open_engine};
-use crate::job::{Job, Prepared};
-use crate::plan::Plans;
-use crate::pool::{Allocation, Pool};
-use crate::recorder::Recorder;
-use crate::runner::Runner;
-use crate::trace::Trace;
-use crate::{Backend, Buffer, BufferId, Command, Definition, DeviceInfo, DeviceKind, Error, Stage, SubmitOptions};
+use crate::command::Runner;
+use crate::core::Core;
+use crate::engine::{AdapterId, Backend, DeviceInfo, DeviceKind, Engine, kinds, open_adapter, open_engine};
+use crate::error::Error;
+use crate::front::Definition;
+use crate::memory::{Account, Directory, MemoryStats, Pool, system_memory};
+use crate::plan::Calls;
+use crate::trace::{Recorder, Trace};
 
 /// One adapter through one engine back end, with kernels, memory and counters of its own. Cheap to clone.
 #[derive(Clone)]
@@ -84,20 +82,6 @@ pub struct Stats {
     pub memory_pressures: u64,
 }
 
-pub(crate) struct Core {
-    /// The only way to work on the device. The first field, so that it is dropped first: that waits for what is in flight.
-    pub(crate) queue: Queue<Runner>,
-    pub(crate) id: u64,
-    pub(crate) info: DeviceInfo,
-    pub(crate) pool: Arc<Pool>,
-    pub(crate) plans: Plans,
-    recorder: Arc<Recorder>,
-    registry: RwLock<Registry>,
-    /// Buffers that somebody holds, so that they can be found by id.
-    pub(crate) buffers: Directory,
-    memory_pressures: AtomicU64,
-}
-
 impl Device {
     /// Every device of this machine that this build can use, best first. Each is opened to say what it can do.
     pub fn list() -> Vec<DeviceInfo> {
@@ -134,7 +118,7 @@ impl Device {
         };
         let unavailable = |reason| Error::DeviceUnavailable { name: name.to_owned(), reason };
         let adapter = open_adapter(id).map_err(unavailable)?;
-        let (info, engine) = (adapter.info.clone(), open_engine(adapter, &options)?);
+        let (info, engine) = (adapter.info.clone(), open_engine(adapter, options.threads)?);
         Ok(Device::with_engine(info, engine, options))
     }
 
@@ -151,9 +135,9 @@ impl Device {
             queue: Queue::new(Runner::new(pool.clone(), recorder.clone()), QueueOptions { capacity }),
             recorder,
             pool,
-            plans: Plans::new(),
+            calls: Calls::new(),
             registry: RwLock::new(Registry::built_in()),
-            buffers: Directory::default(),
+            buffers: Arc::<Directory>::default(),
             memory_pressures: AtomicU64::new(0),
         }))
     }
@@ -197,87 +181,9 @@ impl Device {
         Ok(dala_kernels::table::support(registry.get(kernel)?, dtype, self.0.facts()))
     }
 
-    /// Runs a kernel and waits until its output is written. The output may be one of the inputs.
-    ///
-    /// This is [`submit`](Device::submit) and [`wait`](Command::wait) in the default lane; on an idle device this thread
-    /// itself does the work.
-    ///
-    /// # Errors
-    ///
-    /// The call does not fit the kernel, or the device cannot run it: nothing was launched then. Or the device failed:
-    /// then `output` is poisoned until it is written again.
-    pub fn run(
-        &self,
-        kernel: &str,
-        inputs: &[&Buffer],
-        output: &Buffer,
-        params: impl Into<Params>,
-    ) -> Result<(), Error> {
-        let mut job = Job::default();
-        self.0.prepare_kernel(&mut job, kernel, inputs, output, &params.into())?;
-        self.0.run_job(job)
-    }
-
-    /// Queues stages, to be executed in order, and returns at once; unless the lane is full and the options say to wait.
-    ///
-    /// Commands that touch the same buffer keep the order in which they were submitted, whatever their lanes. Buffers may
-    /// be freed or dropped before the command ends.
-    ///
-    /// ```
-    /// # use dala_compute::{Buffer, CommandState, DType, Device, Lane, Stage};
-    /// # fn main() -> Result<(), dala_compute::Error> {
-    /// # let device = Device::open("cpu")?;
-    /// let x = Buffer::from_slice(&device, &[1.0f32, -2.0], [2])?;
-    /// let y = Buffer::zeros(&device, DType::F32, [2])?;
-    /// let stages = [
-    ///     Stage::run_kernel("relu", &[&x], &y, ()),
-    ///     Stage::run_kernel("scalar_mul", &[&y], &y, [("scalar", 3.0)]),
-    /// ];
-    /// let command = device.submit(stages, Lane::Background)?;
-    /// command.wait(None)?;
-    /// assert_eq!(command.poll(), CommandState::Completed);
-    /// assert_eq!(y.read::<f32>()?, [3.0, 0.0]);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// A stage does not fit its kernel, a buffer is freed, of another device, or known to be unreadable; the lane is full and
-    /// the options say so; or the device is suspended and commands are to fail. Nothing is queued then.
-    pub fn submit(&self, stages: impl Into<Vec<Stage>>, options: impl Into<SubmitOptions>) -> Result<Command, Error> {
-        let options = options.into();
-        let job = self.0.prepare(&stages.into(), options.only_planned)?;
-        self.0.submit_job(job, options)
-    }
-
-    /// A command by its id: one that has not ended, or one of the last 65,536 that have.
-    ///
-    /// # Errors
-    ///
-    /// There is none.
-    pub fn command(&self, id: CommandId) -> Result<Command, Error> {
-        let ticket = self.0.queue.find(id).ok_or(Error::UnknownCommand { command: id })?;
-        Ok(Command::new(ticket, self.0.clone()))
-    }
-
-    /// A buffer of this device by its id, as long as somebody holds it.
-    ///
-    /// # Errors
-    ///
-    /// There is none.
-    pub fn buffer(&self, id: BufferId) -> Result<Buffer, Error> {
-        Buffer::find(&self.0, id)
-    }
-
     /// The number of buffers that somebody holds, freed ones among them.
     pub fn buffer_count(&self) -> usize {
         self.0.buffers.len()
-    }
-
-    /// What is wrong with stages, all of it: an empty list if [`submit`](Device::submit) would take them.
-    pub fn check(&self, stages: &[Stage]) -> Vec<Error> {
-        self.0.problems(stages)
     }
 
     /// Stops using the device, as an app must that goes into the background. When this returns, nothing is in flight.
@@ -310,7 +216,7 @@ impl Device {
     /// The device fails.
     pub fn memory_pressure(&self) -> Result<(), Error> {
         self.0.memory_pressures.fetch_add(1, Ordering::Relaxed);
-        self.0.plans.trim();
+        self.0.calls.trim();
         match self.0.tend(|| self.0.pool.engine.trim()) {
             Err(Error::Suspended) => Ok(()),
             other => other,
@@ -376,7 +282,7 @@ impl Device {
     ///
     /// The device is suspended, or fails.
     pub fn trim(&self) -> Result<(), Error> {
-        self.0.plans.trim();
+        self.0.calls.trim();
         self.0.tend(|| self.0.pool.engine.trim())
     }
 
@@ -386,75 +292,6 @@ impl Device {
 
     pub(crate) fn core(&self) -> &Arc<Core> {
         &self.0
-    }
-}
-
-impl Core {
-    pub(crate) fn facts(&self) -> &DeviceFacts {
-        self.pool.engine.facts()
-    }
-
-    pub(crate) fn registry(&self) -> RwLockReadGuard<'_, Registry> {
-        // Nothing is left half-done by a panic under this lock.
-        self.registry.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Memory for a buffer; nothing waits for the device.
-    pub(crate) fn allocate(&self, bytes: usize) -> Result<Allocation, Error> {
-        let (bytes, max) = (bytes as u64, self.info.limits.max_buffer_bytes);
-        if bytes > max {
-            return Err(EngineError::BufferTooLarge { bytes, max }.into());
-        }
-        Ok(self.pool.reserve(bytes as usize)?)
-    }
-
-    /// Queues work.
-    pub(crate) fn submit_job(self: &Arc<Core>, mut job: Job, options: SubmitOptions) -> Result<Command, Error> {
-        self.stamp(&mut job);
-        let ticket = self.queue.submit(job, options.submission())?;
-        Ok(Command::new(ticket, self.clone()))
-    }
-
-    /// Notes when work was submitted, if somebody wants to know.
-    fn stamp(&self, job: &mut Job) {
-        if self.recorder.is_on() {
-            job.submitted = Some(std::time::Instant::now());
-        }
-    }
-
-    /// Queues work and waits for it.
-    pub(crate) fn run_job(&self, mut job: Job) -> Result<(), Error> {
-        self.stamp(&mut job);
-        Ok(self.queue.run(job, Submission::default())?)
-    }
-
-    /// Does something with the device itself, when it is the turn of this thread: after the commands before it that use
-    /// these buffers, and while nothing else runs.
-    pub(crate) fn access<T>(
-        &self,
-        reads: &[&Arc<Slot>],
-        writes: &[&Arc<Slot>],
-        act: impl FnOnce() -> Result<T, EngineError>,
-    ) -> Result<T, Error> {
-        self.act(reads, writes, false, act)
-    }
-
-    /// Does something about the device itself, while nothing else runs; refused while it is suspended.
-    fn tend<T>(&self, act: impl FnOnce() -> Result<T, EngineError>) -> Result<T, Error> {
-        self.act(&[], &[], true, act)
-    }
-
-    fn act<T>(
-        &self,
-        reads: &[&Arc<Slot>],
-        writes: &[&Arc<Slot>],
-        refuse_if_suspended: bool,
-        act: impl FnOnce() -> Result<T, EngineError>,
-    ) -> Result<T, Error> {
-        let mut job = Job::default();
-        job.push(Prepared::ByCaller, reads, writes);
-        let how = Submission { lane: Lane::Interactive, refuse_if_suspended, ..Submission::default() };
-        Ok(self.queue.act(job, how, || act().map_err(|error| Arc::new(error.into())))?)
     }
 }
 

@@ -7,7 +7,8 @@ use dala_plan::StageProblem;
 use dala_schedule::{CommandId, Lane};
 use dala_spec::{DType, SpecError};
 
-use crate::{BufferId, EngineError};
+use crate::engine::EngineError;
+use crate::memory::BufferId;
 
 /// Why a call failed. Each case has a stable [`code`](Error::code).
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

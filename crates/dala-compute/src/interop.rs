@@ -7,8 +7,11 @@
 // The same version as the engine's: types of another would not fit.
 pub use cubecl::wgpu::wgpu;
 
+use crate::buffer::Buffer;
+use crate::device::Device;
+use crate::engine::EngineError;
 pub use crate::engine::{Graphics, Place};
-use crate::{Buffer, Device, EngineError, Error};
+use crate::error::Error;
 
 /// What graphics code does with a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

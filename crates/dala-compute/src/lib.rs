@@ -35,36 +35,23 @@
 //! synchronisation of its output said so; a call that fails poisons its output, and reading that gives the cause.
 //! All types are `Send + Sync`. Work that touches the same buffers is executed in the order in which it was submitted.
 
-mod account;
 mod buffer;
 mod command;
-mod definition;
+mod core;
 mod device;
 mod engine;
 mod error;
 #[cfg(test)]
 mod faults;
-mod host;
+mod front;
 #[cfg(feature = "graphics")]
 pub mod interop;
-mod job;
-mod json;
-mod operand;
-mod pipeline;
+mod memory;
 mod plan;
-mod pool;
-mod recorder;
-mod replay;
-mod runner;
-mod stage;
-mod stream;
-mod text;
 pub mod trace;
-mod verify;
 
-pub use account::MemoryStats;
-pub use buffer::{Buffer, BufferId};
-pub use command::{Command, SubmitOptions};
+pub use buffer::Buffer;
+pub use command::{Command, FramePolicy, Pushed, Stage, Stream, StreamOptions, StreamStats, SubmitOptions, Times};
 pub use dala_plan::{PipelineText, Support, TextError};
 pub use dala_schedule::{
     CommandId, CommandState, Governor, Lane, LaneStats, Power, QueueStats, Thermal, Totals, WhenFull, WhileSuspended,
@@ -73,20 +60,14 @@ pub use dala_spec::{
     DType, Data, Element, KernelSpec, ParamKind, ParamSpec, ParamValue, Params, Scalar, Shape, SpecError, TensorType,
     param,
 };
-pub use definition::Definition;
 pub use device::{Device, DeviceOptions, Stats};
 #[doc(hidden)]
 pub use engine::bare;
 pub use engine::{Backend, BuiltKernel, DeviceInfo, DeviceKind, EngineError, KernelCache, Limits, attend_exit};
 pub use error::Error;
-pub use host::{HostData, Readback};
-pub use operand::{Operand, Transient};
-pub use pipeline::{Pipeline, PlanOptions};
-pub use replay::{LaunchTime, Plan};
-pub use stage::Stage;
-pub use stream::{FramePolicy, Pushed, Stream, StreamOptions, StreamStats, Times};
-
-pub use verify::{Difference, Verification};
+pub use front::{Definition, Operand, Pipeline, PlanOptions, Transient};
+pub use memory::{BufferId, HostData, MemoryStats, Readback};
+pub use plan::{Difference, LaunchTime, Plan, Verification};
 
 /// The Rust of the documents is compiled and run. (A test of `dala-cli` finds documents that are missing here.)
 #[cfg(doctest)]

@@ -27,6 +27,7 @@
 mod decode;
 mod encode;
 mod error;
+mod files;
 mod format;
 mod levels;
 mod limits;
@@ -34,6 +35,7 @@ mod npy;
 mod picture;
 mod profile;
 mod raw;
+mod samples;
 #[cfg(test)]
 mod testing;
 
@@ -43,6 +45,7 @@ pub use error::ImageError;
 pub use format::Format;
 pub use levels::{level, level_of_16, levels, levels_of_bytes, rgba};
 pub use limits::Limits;
-pub use picture::{Picture, Samples};
+pub use picture::Picture;
 pub use profile::{Dropped, Profile};
-pub use raw::{RawLayout, SampleKind};
+pub use raw::RawLayout;
+pub use samples::{SampleKind, Samples};

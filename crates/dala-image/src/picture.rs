@@ -1,74 +1,8 @@
 //! A picture in memory.
 
-use std::borrow::Cow;
-use std::fmt;
-use std::fs::{self, File};
-use std::path::Path;
-
 use image::DynamicImage;
 
-use crate::{
-    Format, ImageError, Limits, Profile, RawLayout, SampleKind, decode, level_of_16, levels, read_bytes, rgba,
-};
-
-/// The samples of a picture, row by row from the top, the channels of a pixel side by side.
-#[derive(Clone, PartialEq)]
-pub enum Samples {
-    /// Levels from 0 to 255.
-    U8(Vec<u8>),
-    /// Levels from 0 to 65535.
-    U16(Vec<u16>),
-    /// From 0 to 1 where they are to be seen.
-    F32(Vec<f32>),
-}
-
-impl Samples {
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        match self {
-            Samples::U8(samples) => samples.len(),
-            Samples::U16(samples) => samples.len(),
-            Samples::F32(samples) => samples.len(),
-        }
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Their type.
-    pub fn kind(&self) -> SampleKind {
-        match self {
-            Samples::U8(_) => SampleKind::U8,
-            Samples::U16(_) => SampleKind::U16,
-            Samples::F32(_) => SampleKind::F32,
-        }
-    }
-
-    /// As the nearest levels of 8 bits.
-    pub fn levels(&self) -> Cow<'_, [u8]> {
-        match self {
-            Samples::U8(samples) => Cow::Borrowed(samples),
-            Samples::U16(samples) => Cow::Owned(samples.iter().copied().map(level_of_16).collect()),
-            Samples::F32(samples) => Cow::Owned(levels(samples)),
-        }
-    }
-
-    /// The same where the samples are not needed any more.
-    pub fn into_levels(self) -> Vec<u8> {
-        match self {
-            Samples::U8(samples) => samples,
-            other => other.levels().into_owned(),
-        }
-    }
-}
-
-impl fmt::Debug for Samples {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} samples of {}", self.len(), self.kind())
-    }
-}
+use crate::{Format, ImageError, Profile, Samples, rgba};
 
 /// A picture: gray, RGB or RGBA.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,34 +34,6 @@ impl Picture {
     /// Refuses what is none. Fields can be changed, so writing checks again.
     pub(crate) fn check(&self) -> Result<(), ImageError> {
         check(self.height, self.width, self.channels, self.samples.len())
-    }
-
-    /// Reads a file whose content says what it is, within the usual [`Limits`].
-    ///
-    /// # Errors
-    ///
-    /// The file cannot be read, or [`decode`] refuses it.
-    pub fn open(path: impl AsRef<Path>) -> Result<Picture, ImageError> {
-        let limits = Limits::default();
-        decode(&read_bytes(File::open(path)?, &limits)?, &limits)
-    }
-
-    /// Writes a file in the format that its name says. A profile that has no place there is left out.
-    ///
-    /// # Errors
-    ///
-    /// The name says no format, the format cannot hold the picture, or the file cannot be written.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), ImageError> {
-        let path = path.as_ref();
-        let unknown = || ImageError::UnknownExtension { name: path.display().to_string() };
-        let encoded = self.encode(Format::of_path(path).ok_or_else(unknown)?)?;
-        Ok(fs::write(path, encoded.bytes)?)
-    }
-
-    /// How its samples lie in a raw file.
-    pub fn layout(&self) -> RawLayout {
-        let Picture { height, width, channels, .. } = *self;
-        RawLayout { height, width, channels, kind: self.samples.kind() }
     }
 
     /// Its pixels as RGBA of 8 bits.

@@ -3,51 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{Format, ImageError, Limits, Picture, Samples};
-
-/// The type of samples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SampleKind {
-    /// Levels of 8 bits.
-    U8,
-    /// Levels of 16 bits.
-    U16,
-    /// Floats of 32 bits.
-    F32,
-}
-
-impl SampleKind {
-    /// How long one is.
-    pub fn size_bytes(self) -> usize {
-        match self {
-            SampleKind::U8 => 1,
-            SampleKind::U16 => 2,
-            SampleKind::F32 => 4,
-        }
-    }
-
-    /// The samples that these bytes are. What is left over at the end is ignored.
-    pub(crate) fn read(self, bytes: &[u8], little_endian: bool) -> Samples {
-        let (halves, words) = (bytes.as_chunks::<2>().0.iter(), bytes.as_chunks::<4>().0.iter());
-        match (self, little_endian) {
-            (SampleKind::U8, _) => Samples::U8(bytes.to_vec()),
-            (SampleKind::U16, true) => Samples::U16(halves.map(|bytes| u16::from_le_bytes(*bytes)).collect()),
-            (SampleKind::U16, false) => Samples::U16(halves.map(|bytes| u16::from_be_bytes(*bytes)).collect()),
-            (SampleKind::F32, true) => Samples::F32(words.map(|bytes| f32::from_le_bytes(*bytes)).collect()),
-            (SampleKind::F32, false) => Samples::F32(words.map(|bytes| f32::from_be_bytes(*bytes)).collect()),
-        }
-    }
-}
-
-impl fmt::Display for SampleKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            SampleKind::U8 => "u8",
-            SampleKind::U16 => "u16",
-            SampleKind::F32 => "f32",
-        })
-    }
-}
+use crate::{Format, ImageError, Limits, Picture, SampleKind, Samples};
 
 /// How the elements of a raw file lie: rows from the top, the channels of a pixel side by side, little-endian.
 ///
@@ -113,6 +69,14 @@ impl FromStr for RawLayout {
             return Err(wrong());
         }
         Ok(RawLayout { height, width, channels, kind })
+    }
+}
+
+impl Picture {
+    /// How its samples lie in a raw file.
+    pub fn layout(&self) -> RawLayout {
+        let Picture { height, width, channels, .. } = *self;
+        RawLayout { height, width, channels, kind: self.samples.kind() }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use dala_plan::plan::{Call, Cell, Graph, plan};
 use dala_plan::work::LARGEST_INDEX;
-use dala_plan::{Blueprint, DeviceFacts, Lowering, PipelineSpec, Rules, StageProblem, StageSpec};
+use dala_plan::{Blueprint, CheckedPipeline, DeviceFacts, Lowering, PipelineSpec, Rules, StageProblem, StageSpec};
 use dala_spec::{Signature, SpecError, TensorType, Unsupported};
 
 use crate::{Kernel, Registry, Work};
@@ -19,6 +19,21 @@ pub fn compile(
     fuse: bool,
 ) -> Result<Blueprint, Vec<StageProblem>> {
     let checked = pipeline.check(|name| registry.get(name).map(|kernel| &kernel.spec))?;
+    compile_checked(pipeline, &checked, registry, facts, fuse)
+}
+
+/// As [`compile`], of a pipeline that was checked.
+///
+/// # Errors
+///
+/// What the device cannot do, never an empty list.
+pub fn compile_checked(
+    pipeline: &PipelineSpec,
+    checked: &CheckedPipeline,
+    registry: &Registry,
+    facts: &DeviceFacts,
+    fuse: bool,
+) -> Result<Blueprint, Vec<StageProblem>> {
     let mut problems = too_large(pipeline, &checked.types);
     if !problems.is_empty() {
         return Err(problems);
@@ -31,7 +46,9 @@ pub fn compile(
             (StageSpec::Run { kernel, inputs, output, .. }, Some(signature)) => {
                 let lowered = registry.get(kernel).and_then(|kernel| lower(kernel, signature, facts));
                 match lowered {
-                    Ok(Some(lowering)) => Call::Run { lowering, inputs: inputs.clone(), output: *output },
+                    Ok(Some(lowering)) => {
+                        Call::Run { lowering: lowering.of_stage(stage), inputs: inputs.clone(), output: *output }
+                    }
                     Ok(None) => Call::Empty { output: *output },
                     Err(error) => {
                         problems.push(StageProblem { stage, error });
@@ -53,16 +70,29 @@ pub fn compile(
     if !problems.is_empty() {
         return Err(problems);
     }
-    let cell = |(cell, ty): (&dala_plan::CellSpec, Option<dala_spec::TensorType>)| Cell {
+    let cell = |(cell, ty): (&dala_plan::CellSpec, &Option<TensorType>)| Cell {
         // No stage uses a buffer whose type nobody knows.
-        ty: ty.unwrap_or_else(|| dala_spec::TensorType::new(dala_spec::DType::U8, [0])),
+        ty: ty.clone().unwrap_or_else(|| dala_spec::TensorType::new(dala_spec::DType::U8, [0])),
         name: cell.name.clone(),
         transient: cell.transient,
     };
-    let cells: Vec<Cell> = pipeline.cells.iter().zip(checked.types).map(cell).collect();
-    let rules = Rules { facts, fuse };
-    let blueprint = Graph::build(&cells, calls, labels).and_then(|graph| plan(graph, &rules));
-    blueprint.map_err(|error| vec![StageProblem { stage: 0, error }])
+    let cells: Vec<Cell> = pipeline.cells.iter().zip(&checked.types).map(cell).collect();
+    plan_calls(&cells, calls, labels, facts, fuse).map_err(|error| vec![StageProblem { stage: 0, error }])
+}
+
+/// Plans calls over buffers for a device. `labels` says what each call is called.
+///
+/// # Errors
+///
+/// A launch uses what is not there.
+pub fn plan_calls(
+    cells: &[Cell],
+    calls: Vec<Call>,
+    labels: Vec<String>,
+    facts: &DeviceFacts,
+    fuse: bool,
+) -> Result<Blueprint, SpecError> {
+    plan(Graph::build(cells, calls, labels)?, &Rules { facts, fuse })
 }
 
 /// The most bytes of a transient: what is larger fits no memory, and sizes of it no number.
@@ -89,7 +119,7 @@ fn too_large(pipeline: &PipelineSpec, types: &[Option<TensorType>]) -> Vec<Stage
     found.collect()
 }
 
-/// The launches of a call on a device, with its params settled; none where there is nothing to do.
+/// The launches of a call on a device; none where there is nothing to do.
 fn lower(kernel: &Kernel, signature: &Signature, facts: &DeviceFacts) -> Result<Option<Lowering>, SpecError> {
     if signature.output.shape.is_empty() {
         if let Work::Pointwise(_) = kernel.work {
@@ -99,7 +129,11 @@ fn lower(kernel: &Kernel, signature: &Signature, facts: &DeviceFacts) -> Result<
         return Ok(None);
     }
     let lowering = supported(kernel, signature, facts)?;
-    Ok(Some(lowering.bound(&kernel.spec.name, signature)?))
+    for step in &lowering.steps {
+        // Values that do not fit are an error of the call, not of a run.
+        step.task.param_values(&kernel.spec.name, signature)?;
+    }
+    Ok(Some(lowering))
 }
 
 /// The launches that a call comes down to, if the device can run them.

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use dala_plan::plan::{Call, Cell, Graph, plan};
-use dala_plan::{DeviceFacts, Lowering, Place, Rules, Step};
-use dala_spec::{DType, Data, Params, Signature, SpecError, TensorType, validate};
+use dala_plan::{DeviceFacts, Lowering, Place};
+use dala_spec::{Data, Params, Signature, SpecError, TensorType, validate};
 
-use crate::{Kernel, Registry, supported};
+use crate::{Kernel, Parts, Registry, supported};
 
 /// Calls of kernels, one after the other, over the inputs of a call, constants and what earlier calls gave. Cells have numbers; the
 /// first ones are the inputs.
@@ -119,13 +118,10 @@ impl Composite {
             _ => cell,
         }
     }
+}
 
-    /// The launches of all calls on a device, neither fused nor laid out.
-    ///
-    /// # Errors
-    ///
-    /// The device lacks something.
-    pub fn lower(&self, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
+impl Parts for Composite {
+    fn lower(&self, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
         let mut lowering = Lowering::new();
         let mut places: Vec<Option<Place>> = vec![None; self.cells.len()];
         for (number, cell) in self.cells.iter().enumerate() {
@@ -151,12 +147,7 @@ impl Composite {
         Ok(lowering)
     }
 
-    /// What it gives, computed on the host in plain Rust.
-    ///
-    /// # Errors
-    ///
-    /// A call does not fit its kernel.
-    pub fn on_host(&self, inputs: &[Data]) -> Result<Option<Data>, SpecError> {
+    fn on_host(&self, inputs: &[Data]) -> Result<Option<Data>, SpecError> {
         let mut made: Vec<Option<Data>> = vec![None; self.cells.len()];
         for call in &self.calls {
             let data = |cell: &usize| match &self.cells[self.root(*cell)].from {
@@ -169,33 +160,4 @@ impl Composite {
         }
         Ok(made[self.output].take())
     }
-}
-
-/// The launches of one call fused with one another, in memory that they share one after the other.
-///
-/// # Errors
-///
-/// None that callers could cause.
-pub fn fused(lowering: Lowering, signature: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
-    let output = signature.inputs.len();
-    let types = signature.inputs.iter().chain([&signature.output]);
-    let cells: Vec<Cell> = types.map(|ty| Cell { ty: ty.clone(), name: String::new(), transient: false }).collect();
-    let call = Call::Run { lowering, inputs: (0..output).collect(), output };
-    let rules = Rules { facts, fuse: true };
-    let blueprint = plan(Graph::build(&cells, vec![call], vec![String::new()])?, &rules)?;
-    let place = |place: &Place| match *place {
-        Place::Input(number) if number == output => Place::Output,
-        place => place,
-    };
-    let steps = blueprint.steps.into_iter().map(|step| Step {
-        reads: step.reads.iter().map(place).collect(),
-        writes: step.writes.iter().map(place).collect(),
-        parts: step.parts,
-        task: step.task,
-    });
-    Ok(Lowering {
-        steps: steps.collect(),
-        transients: blueprint.scratch.iter().map(|bytes| TensorType::new(DType::U8, [*bytes])).collect(),
-        constants: blueprint.constants,
-    })
 }

@@ -9,7 +9,7 @@ use dala_plan::{DeviceFacts, Lowering, Place, Task};
 use dala_spec::expr::interpret;
 use dala_spec::{DType, Data, Expr, KernelSpec, Params, Program, Signature, SpecError};
 
-use crate::{Composite, Reference};
+use crate::Reference;
 
 /// Which kernel: unique in a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,14 +24,31 @@ pub enum Work {
     /// Launches over the call's buffers and over scratch memory.
     Lowered(LowerFn),
     /// Calls of other kernels, made for the types of a call.
-    Composite(Arc<MakeComposite>),
+    Composite(Arc<MakeParts>),
 }
 
 /// The expression of a call of a pointwise kernel.
 pub type MakeExpr = dyn Fn(&Signature) -> Expr + Send + Sync;
 
-/// The calls that a call of a composite kernel comes down to.
-pub type MakeComposite = dyn Fn(&Signature) -> Result<Arc<Composite>, SpecError> + Send + Sync;
+/// What a call of a composite kernel comes down to.
+pub trait Parts: Send + Sync {
+    /// Its launches on a device.
+    ///
+    /// # Errors
+    ///
+    /// A part does not fit the device.
+    fn lower(&self, facts: &DeviceFacts) -> Result<Lowering, SpecError>;
+
+    /// Its result, computed by the references of its parts; none if a part has no reference.
+    ///
+    /// # Errors
+    ///
+    /// A call does not fit its kernel.
+    fn on_host(&self, inputs: &[Data]) -> Result<Option<Data>, SpecError>;
+}
+
+/// The parts of a call.
+pub type MakeParts = dyn Fn(&Signature) -> Result<Arc<dyn Parts>, SpecError> + Send + Sync;
 
 /// The launches that a call comes down to on a device.
 pub type LowerFn = fn(&Signature, &DeviceFacts) -> Result<Lowering, SpecError>;
@@ -104,11 +121,11 @@ impl Kernel {
     }
 
     /// A kernel that comes down to calls of others.
-    pub fn composite(
+    pub fn composite<P: Parts + 'static>(
         spec: KernelSpec,
-        make: impl Fn(&Signature) -> Result<Arc<Composite>, SpecError> + Send + Sync + 'static,
+        make: impl Fn(&Signature) -> Result<Arc<P>, SpecError> + Send + Sync + 'static,
     ) -> Kernel {
-        Kernel::new(spec, Work::Composite(Arc::new(make)))
+        Kernel::new(spec, Work::Composite(Arc::new(move |signature| Ok(make(signature)?))))
     }
 
     /// The shapes of a small call.

@@ -22,9 +22,9 @@ mod reference;
 mod registry;
 pub mod table;
 
-pub use compile::{compile, supported};
-pub use composite::{Composite, fused};
-pub use kernel::{Example, Kernel, KernelId, LowerFn, MakeComposite, MakeExpr, Work};
+pub use compile::{compile, compile_checked, plan_calls, supported};
+pub use composite::Composite;
+pub use kernel::{Example, Kernel, KernelId, LowerFn, MakeExpr, MakeParts, Parts, Work};
 pub use reference::Reference;
 pub use registry::Registry;
 

@@ -1,5 +1,6 @@
 //! Computes layers on the host whose inputs are all constants: what decides shapes, and weights made from weights.
 
+use dala_kernels::Parts;
 use dala_spec::{Data, Shape, TensorType};
 
 use crate::Value;

@@ -32,6 +32,7 @@ mod kernel;
 mod params;
 mod shape;
 mod suggest;
+mod tolerance;
 mod validate;
 
 pub use data::Data;
@@ -39,10 +40,11 @@ pub use dtype::{DType, Element, Scalar};
 pub use error::{SpecError, Unsupported};
 pub use expr::{Expr, ExprError, Program, Scope};
 pub use kernel::{
-    Class, Closeness, DTypes, FLOATS, InputSpec, KernelSpec, NUMBERS, OutputDType, OutputRule, OutputShape, PIXELS,
-    ShapeCall, ShapeFn, ShapeProblem, ShapeRule, Tolerance,
+    Class, DTypes, FLOATS, InputSpec, KernelSpec, NUMBERS, OutputDType, OutputRule, OutputShape, PIXELS, ShapeCall,
+    ShapeFn, ShapeRule,
 };
 pub use params::{ParamKey, ParamKind, ParamSpec, ParamValue, Params, ResolvedParams, param};
-pub use shape::{ImageShape, Shape, TensorType};
+pub use shape::{ImageShape, Shape, ShapeProblem, TensorType};
 pub use suggest::nearest;
+pub use tolerance::{Closeness, Tolerance};
 pub use validate::{Signature, validate};

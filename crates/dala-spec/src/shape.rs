@@ -150,6 +150,17 @@ impl fmt::Display for TensorType {
     }
 }
 
+/// What is wrong with a call's shapes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ShapeProblem {
+    /// An input's shape, and what it must be instead.
+    Input(usize, String),
+    /// The output's shape, and what it must be instead.
+    Output(String),
+    /// A param that does not fit the shapes: its name, the smallest and the largest value that would.
+    Param(&'static str, f64, f64),
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

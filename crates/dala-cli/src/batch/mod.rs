@@ -21,10 +21,11 @@ use anyhow::{Result, anyhow};
 use dala_compute::{Buffer, Device, TensorType};
 use dala_image::{Dropped, RawLayout};
 
+use crate::args::INPUT;
 use crate::args::Progress;
 use crate::output::{self, Outcome};
 use crate::picture::{self, Picture};
-use crate::source::{INPUT, OUTPUT, Ready, Source, summary};
+use crate::source::{OUTPUT, Ready, Source, summary};
 
 pub(crate) use files::{Job, expand, is_batch, jobs, prepare_folder};
 

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use dala_compute::{Device, Shape};
 
 use super::peer::Peer;
-use super::{Row, milliseconds};
+use super::report::{Row, milliseconds};
 use crate::batch::{self, Batch};
 use crate::picture::{self, Picture};
 use crate::source::{OUTPUT, Source};

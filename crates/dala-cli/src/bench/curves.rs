@@ -4,8 +4,7 @@ use std::fmt::Write;
 
 use dala_plan::draw::escape;
 
-use super::sizes::Curve;
-use super::{Report, Row};
+use super::report::{Curve, Report, Row};
 
 const WIDTH: f64 = 980.0;
 const MARGIN: f64 = 28.0;

@@ -5,6 +5,7 @@ mod curves;
 mod model;
 mod peer;
 mod plot;
+mod report;
 mod sizes;
 
 use std::io::Write;
@@ -14,45 +15,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use dala_compute::bare::Bare;
 use dala_compute::{Buffer, DType, Device, KernelCache, Operand, Pipeline, Plan, PlanOptions, Stage, Transient};
-use serde::Serialize;
 
 use crate::args::{BenchArgs, Suite};
 use crate::output::{self, Outcome};
 use crate::{built, device};
-use model::Details;
 use peer::Peer;
-use sizes::Curve;
-
-/// What a suite measured.
-#[derive(Serialize)]
-struct Report {
-    suite: &'static str,
-    device: String,
-    rows: Vec<Row>,
-    #[serde(flatten)]
-    details: Option<Details>,
-}
-
-/// Ours beside theirs, the best of several rounds each.
-#[derive(Serialize)]
-struct Row {
-    name: String,
-    ours_ms: f64,
-    base_ms: f64,
-    ratio: f64,
-    /// What the base is.
-    base: String,
-    /// What each size costs, where sizes are measured.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    curves: Vec<Curve>,
-}
-
-impl Row {
-    fn new(name: impl Into<String>, base: impl Into<String>, (ours, theirs): (f64, f64)) -> Row {
-        let (name, base) = (name.into(), base.into());
-        Row { name, ours_ms: ours, base_ms: theirs, ratio: ours / theirs, base, curves: Vec::new() }
-    }
-}
+use report::{Report, Row, milliseconds};
 
 pub(crate) fn run(args: &BenchArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     if let Some(file) = &args.plot
@@ -101,12 +69,6 @@ pub(crate) fn run(args: &BenchArgs, out: &mut dyn Write) -> anyhow::Result<Outco
         details.print(out)?;
     }
     Ok(Outcome::Success)
-}
-
-fn milliseconds(work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<f64> {
-    let start = Instant::now();
-    work()?;
-    Ok(start.elapsed().as_secs_f64() * 1e3)
 }
 
 /// The best times of both, in turn: whatever else the machine does, it does to both.

@@ -8,12 +8,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use dala_compute::{Device, Plan};
 use dala_model::Model;
-use serde::Serialize;
 
 use super::peer::Peer;
-use super::{Row, milliseconds};
+use super::report::{Details, FirstResult, LaunchRow, Row, milliseconds};
 use crate::onnx::{self, Alone};
-use crate::output;
 
 const ONNX_RUNTIME: &str = include_str!("../../../../benches/peers/onnxruntime_model.py");
 const BASE: &str = "ONNX Runtime, 2 threads";
@@ -29,33 +27,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const FEWEST_ROUNDS: usize = 5;
 
 const PROFILES: usize = 5;
-const SHOWN_LAUNCHES: usize = 15;
-
-/// What is told beside the rows, all of it for a batch of one.
-#[derive(Serialize)]
-pub(super) struct Details {
-    load_to_first_result: FirstResult,
-    /// All launches, the longest first.
-    launches: Vec<LaunchRow>,
-}
-
-/// From a path to a result, in milliseconds, on a device that is open.
-#[derive(Serialize)]
-struct FirstResult {
-    read_ms: f64,
-    compile_ms: f64,
-    run_ms: f64,
-    total_ms: f64,
-}
-
-#[derive(Serialize)]
-struct LaunchRow {
-    name: String,
-    ms: f64,
-    /// Of the sum of all launches.
-    share: f64,
-    bytes: usize,
-}
 
 pub(super) fn measure(device: &Device, explain: bool, out: &mut dyn Write) -> Result<(Vec<Row>, Details)> {
     let files = ["mobilenet_v2.onnx", "mobilenet_v2.folded.onnx"].map(onnx::installed);
@@ -148,20 +119,4 @@ fn launches(plan: &Plan) -> Result<Vec<LaunchRow>> {
     rows.iter_mut().for_each(|row| row.share = row.ms / total);
     rows.sort_by(|a, b| b.ms.total_cmp(&a.ms));
     Ok(rows)
-}
-
-impl Details {
-    pub(super) fn print(&self, out: &mut dyn Write) -> Result<()> {
-        let FirstResult { read_ms, compile_ms, run_ms, total_ms } = self.load_to_first_result;
-        writeln!(
-            out,
-            "load-to-first-result {total_ms:.1} ms: read {read_ms:.1}, compile {compile_ms:.1}, first run {run_ms:.1}"
-        )?;
-        let all = self.launches.len();
-        writeln!(out, "the longest of {all} launches, one by one, a batch of 1")?;
-        let row =
-            |row: &LaunchRow| [format!("{:8.3} ms", row.ms), format!("{:5.1} %", row.share * 100.0), row.name.clone()];
-        let shown = &self.launches[..all.min(SHOWN_LAUNCHES)];
-        Ok(output::columns(out, "  ", &shown.iter().map(row).collect::<Vec<_>>())?)
-    }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use dala_plan::draw::escape;
 
-use super::Report;
+use super::report::Report;
 
 const WIDTH: f64 = 760.0;
 const MARGIN: f64 = 28.0;
@@ -93,7 +93,7 @@ fn number_text(milliseconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Row;
+    use super::super::report::Row;
     use super::*;
 
     #[test]

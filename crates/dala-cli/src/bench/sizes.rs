@@ -2,14 +2,9 @@
 
 use anyhow::Result;
 use dala_compute::{Buffer, DType, Device, Params, Pipeline, Plan, Stage};
-use serde::Serialize;
 
-use super::{Row, milliseconds};
+use super::report::{Curve, Row, milliseconds};
 
-/// Sizes that are compared are at most this much larger or smaller.
-const NEAR: f64 = 0.05;
-/// Smaller pictures cost more for each pixel, whatever their size.
-const SMALL: usize = 64;
 const ROUNDS: usize = 20;
 /// A size that seems to cost more than this times another is measured again beside it: what else the machine does only ever adds.
 const EVEN: f64 = 1.1;
@@ -153,31 +148,6 @@ fn curve(device: &Device, case: &Case, side: &'static str, channels: usize) -> R
         }
     }
     Ok(curve)
-}
-
-/// What each size costs along one side.
-#[derive(Serialize)]
-pub(super) struct Curve {
-    /// The side that varies.
-    pub(super) side: &'static str,
-    /// The other one.
-    pub(super) other: usize,
-    /// Each length, and milliseconds for a million pixels.
-    pub(super) points: Vec<(usize, f64)>,
-}
-
-impl Curve {
-    /// The worst point beside the best one of nearly its length.
-    fn worst(&self) -> Option<((usize, f64), (usize, f64))> {
-        let near = |a: usize, b: usize| (a as f64 - b as f64).abs() <= NEAR * a as f64;
-        let best = |length: usize| {
-            let others = self.points.iter().copied().filter(move |(other, _)| near(length, *other));
-            others.min_by(|a, b| a.1.total_cmp(&b.1))
-        };
-        let large = self.points.iter().copied().filter(|(length, _)| *length > SMALL);
-        let pairs = large.filter_map(|point| Some((point, best(point.0)?)));
-        pairs.max_by(|(a, b), (c, d)| (a.1 / b.1).total_cmp(&(c.1 / d.1)))
-    }
 }
 
 pub(super) fn measure(device: &Device) -> Result<Vec<Row>> {

@@ -1,6 +1,7 @@
 //! Runs the `dala` command as a shell does and compares output and exit code.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, reason = "tests")]
 
+mod architecture;
 mod batch;
 #[cfg(unix)]
 mod cache;
@@ -14,6 +15,7 @@ mod kernels;
 mod models;
 mod pipelines;
 mod pipes;
+mod rooms;
 
 use std::process::{Command, Output};
 

@@ -5,9 +5,10 @@ use cubecl::future::block_on;
 use cubecl::prelude::*;
 use cubecl::server::Handle;
 
-use super::error::{caught, guarded};
-use super::{AdapterId, Backend, open_adapter};
-use crate::Error;
+use super::guard::{caught, guarded};
+use super::info::{AdapterId, Backend};
+use super::open::open_adapter;
+use crate::error::Error;
 
 #[cube(launch_unchecked)]
 fn copy<N: Size>(

@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use cubecl::MemoryScope;
@@ -15,11 +15,14 @@ use dala_kernels::launch as kernels;
 use dala_plan::DeviceFacts;
 use smallvec::SmallVec;
 
+use super::adapter::Adapter;
 use super::ending::Call;
-use super::error::{caught, guarded};
+use super::error::EngineError;
+use super::guard::{caught, guarded};
 use super::heap::{self, Heap, Slot};
+use super::interface::{Engine, Synchronisation};
+use super::launch::{Launch, Memory, Sequence};
 use super::waiting::Started;
-use super::{Adapter, Engine, EngineError, Kept, Launch, Memory, Recording, Synchronisation};
 
 /// Copies of at least this many bytes go through staging buffers of ours.
 #[cfg(feature = "graphics")]
@@ -75,20 +78,42 @@ impl Synchronisation for CubeSynchronisation {
     }
 }
 
-/// Launches that the engine has taken down.
-struct CubeRecording {
+/// What is kept of a sequence that is repeated.
+struct Repeated {
+    /// Each launch with what the engine is told of it, once that was put together; none if it cannot be said beforehand.
+    prepared: Vec<OnceLock<Option<kernels::Prepared>>>,
+    recorded: Mutex<Recorded>,
+}
+
+impl Repeated {
+    fn new(launches: usize) -> Repeated {
+        Repeated {
+            prepared: (0..launches).map(|_| OnceLock::new()).collect(),
+            recorded: Mutex::new(Recorded::Times(0)),
+        }
+    }
+}
+
+enum Recorded {
+    /// Launched so often one by one.
+    Times(u32),
+    Yes(Arc<Recording>),
+    /// It could not be.
+    No,
+}
+
+/// How often a sequence is launched one by one before it is recorded: recording costs as much as several launches.
+const BEFORE_RECORDING: u32 = 2;
+
+/// Launches that the engine has recorded. The sequence holds the memory.
+struct Recording {
     adapter: Arc<Adapter>,
-    // Dropped before the memory.
     graph: Option<Graph>,
     /// What it reads before it writes it.
     inputs: Vec<Memory>,
-    _outputs: Vec<Memory>,
-    launches: u64,
 }
 
-impl Recording for CubeRecording {}
-
-impl Drop for CubeRecording {
+impl Drop for Recording {
     fn drop(&mut self) {
         // The engine is told. A failure has nobody to go to.
         let graph = self.graph.take();
@@ -96,13 +121,13 @@ impl Drop for CubeRecording {
     }
 }
 
-/// While open, launches are taken down instead of executed: closed whatever happens.
+/// While open, launches are recorded instead of executed: closed whatever happens.
 struct Window<'a>(&'a Client);
 
 impl Drop for Window<'_> {
     fn drop(&mut self) {
         if self.0.is_capturing() {
-            // What was taken down is of no use then.
+            // What was recorded is of no use then.
             let _ = self.0.stop_capture();
         }
     }
@@ -211,26 +236,108 @@ impl CubeEngine {
         }
     }
 
-    fn launch_one(&self, launch: &Launch) -> Result<(), EngineError> {
-        self.launches.fetch_add(1, Ordering::Relaxed);
-        self.queue_one(launch)
+    /// Queues what a sequence launches. On the device's own thread.
+    fn run_one(&self, sequence: &Sequence) -> Result<(), EngineError> {
+        let repeated = match sequence.repeated {
+            true => sequence.notes.get_or_put(|| Repeated::new(sequence.launches.len())),
+            false => None,
+        };
+        if let Some(recording) = repeated.and_then(|repeated| self.recording(sequence, repeated)) {
+            return self.replay(sequence, &recording);
+        }
+        let mut whole = Ok(());
+        for (number, launch) in sequence.launches.iter().enumerate() {
+            whole = whole.and(self.launch_one(launch, repeated.map(|repeated| &repeated.prepared[number])));
+        }
+        whole
     }
 
-    fn queue_one(&self, launch: &Launch) -> Result<(), EngineError> {
-        if let Kept::OfLaunch(notes) = &launch.kept
-            && let Some(Some(prepared)) = notes.get::<Option<kernels::Prepared>>()
-        {
+    /// The recording of a sequence, if it was launched often enough; made now if it is time.
+    fn recording(&self, sequence: &Sequence, repeated: &Repeated) -> Option<Arc<Recording>> {
+        let mut recorded = lock(&repeated.recorded);
+        match &mut *recorded {
+            Recorded::Yes(recording) => return Some(recording.clone()),
+            Recorded::No => return None,
+            Recorded::Times(times) if *times < BEFORE_RECORDING => {
+                *times += 1;
+                return None;
+            }
+            Recorded::Times(_) => {}
+        }
+        // What cannot be recorded is launched as before.
+        let recording = self.record(sequence, repeated).ok().map(Arc::new);
+        *recorded = recording.clone().map_or(Recorded::No, Recorded::Yes);
+        recording
+    }
+
+    /// Records a sequence that was launched before and went well. Nothing is executed. On the device's own thread as a whole, so that
+    /// nobody else's launch or allocation gets in between.
+    fn record(&self, sequence: &Sequence, repeated: &Repeated) -> Result<Recording, EngineError> {
+        let client = &self.client;
+        let take = || -> Result<Result<Graph, EngineError>, ServerError> {
+            client.graph_prepare()?;
+            let _window = Window(client);
+            client.start_capture()?;
+            for (launch, prepared) in sequence.launches.iter().zip(&repeated.prepared) {
+                if let Err(refused) = self.queue_one(launch, Some(prepared)) {
+                    return Ok(Err(refused));
+                }
+            }
+            client.stop_capture().map(Ok)
+        };
+        let graph = Some(guarded(take)??);
+        let (mut inputs, mut written): (Vec<Memory>, Vec<&Memory>) = (Vec::new(), Vec::new());
+        for launch in &sequence.launches {
+            for read in &launch.reads {
+                if !inputs.iter().chain(written.iter().copied()).any(|own| own.is(read)) {
+                    inputs.push(read.clone());
+                }
+            }
+            written.extend(&launch.outputs);
+        }
+        Ok(Recording { adapter: self.adapter.clone(), graph, inputs })
+    }
+
+    /// Repeats what was recorded. On the device's own thread.
+    fn replay(&self, sequence: &Sequence, recording: &Recording) -> Result<(), EngineError> {
+        // A replay does not look at what it reads: what a failed launch left behind would count as data.
+        let inputs = recording.inputs.iter().map(handle).collect::<Result<Vec<_>, _>>()?;
+        let Some(graph) = &recording.graph else { return Err(EngineError::internal("a recording that is gone")) };
+        guarded(|| {
+            self.client.check(inputs)?;
+            // SAFETY: the sequence holds every buffer that is used, and all work on them is on this stream.
+            unsafe { graph.replay() }
+        })?;
+        self.launches.fetch_add(sequence.launches.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn launch_one(
+        &self,
+        launch: &Launch,
+        repeated: Option<&OnceLock<Option<kernels::Prepared>>>,
+    ) -> Result<(), EngineError> {
+        self.launches.fetch_add(1, Ordering::Relaxed);
+        self.queue_one(launch, repeated)
+    }
+
+    fn queue_one(
+        &self,
+        launch: &Launch,
+        repeated: Option<&OnceLock<Option<kernels::Prepared>>>,
+    ) -> Result<(), EngineError> {
+        if let Some(Some(prepared)) = repeated.and_then(OnceLock::get) {
             // It was checked when it was prepared.
             return caught(|| prepared.launch(&self.client));
         }
-        let (cubes, max) = (launch.geometry.cubes, self.adapter.info.limits.max_cubes);
+        let (cubes, max) = (launch.step.geometry.cubes, self.adapter.info.limits.max_cubes);
         if cubes.0 > max.0 || cubes.1 > max.1 || cubes.2 > max.2 {
             // The engine would let it pass, and lose the whole batch.
             return Err(EngineError::LimitExceeded {
                 what: format!("a grid of {cubes:?} cubes, and the limit is {max:?}"),
             });
         }
-        let (units, max) = (launch.geometry.units, self.adapter.info.limits.max_units);
+        let (units, max) = (launch.step.geometry.units, self.adapter.info.limits.max_units);
         if units > max {
             return Err(EngineError::LimitExceeded {
                 what: format!("{units} units in a cube, and the limit is {max}"),
@@ -238,18 +345,18 @@ impl CubeEngine {
         }
         let (reads, outputs) = (handles(&launch.reads)?, handles(&launch.outputs)?);
         let prepared = kernels::Launch {
-            task: &launch.task,
-            geometry: launch.geometry,
+            task: &launch.step.task,
+            geometry: launch.step.geometry,
             facts: &self.adapter.facts,
             reads: &reads,
             outputs: &outputs,
-            aliases: &launch.aliases,
+            aliases: &launch.aliases(),
             params: &launch.params,
         };
         let refused = |refused: kernels::LaunchRefused| EngineError::internal(refused.0);
-        if let Kept::OfLaunch(notes) = &launch.kept {
-            notes.put(caught(|| kernels::prepare(&self.client, &self.compiled, &prepared))?.map_err(refused)?);
-            if let Some(Some(prepared)) = notes.get::<Option<kernels::Prepared>>() {
+        if let Some(repeated) = repeated {
+            let prepared = caught(|| kernels::prepare(&self.client, &self.compiled, &prepared))?.map_err(refused)?;
+            if let Some(prepared) = repeated.get_or_init(|| prepared) {
                 return caught(|| prepared.launch(&self.client));
             }
         }
@@ -344,68 +451,16 @@ impl Engine for CubeEngine {
         caught(|| into.copy_from_slice(&bytes[..into.len()]))
     }
 
-    fn launch(&self, launches: &[Launch]) -> Vec<Result<(), EngineError>> {
+    fn run(&self, sequences: &[Arc<Sequence>]) -> Vec<Result<(), EngineError>> {
         if let Err(error) = self.will_queue() {
-            return vec![Err(error); launches.len()];
+            return vec![Err(error); sequences.len()];
         }
-        let all = || launches.iter().map(|launch| self.launch_one(launch)).collect::<Vec<_>>();
-        self.adapter.on_thread(all).unwrap_or_else(|error| vec![Err(error); launches.len()])
-    }
-
-    fn record(&self, launches: &[Launch]) -> Result<Option<Arc<dyn Recording>>, EngineError> {
-        let client = &self.client;
-        // On the device's own thread as a whole, so that nobody else's launch or allocation gets in between.
-        let take = || -> Result<Result<Graph, EngineError>, ServerError> {
-            client.graph_prepare()?;
-            let _window = Window(client);
-            client.start_capture()?;
-            for launch in launches {
-                if let Err(refused) = self.launch_one(launch) {
-                    return Ok(Err(refused));
-                }
-            }
-            client.stop_capture().map(Ok)
-        };
-        let graph = Some(self.adapter.on_thread(|| guarded(take))???);
-        let (mut inputs, mut outputs): (Vec<Memory>, Vec<Memory>) = (Vec::new(), Vec::new());
-        for launch in launches {
-            for read in &launch.reads {
-                if !inputs.iter().chain(&outputs).any(|own| own.is(read)) {
-                    inputs.push(read.clone());
-                }
-            }
-            for output in &launch.outputs {
-                if !outputs.iter().any(|own| own.is(output)) {
-                    outputs.push(output.clone());
-                }
-            }
-        }
-        let adapter = self.adapter.clone();
-        Ok(Some(Arc::new(CubeRecording { adapter, graph, inputs, _outputs: outputs, launches: launches.len() as u64 })))
-    }
-
-    fn replay(&self, recording: &dyn Recording) -> Result<(), EngineError> {
-        let recording: &dyn std::any::Any = recording;
-        let Some(recording) = recording.downcast_ref::<CubeRecording>() else {
-            return Err(EngineError::internal("a recording of another engine"));
-        };
-        self.will_queue()?;
-        // A replay does not look at what it reads: what a failed launch left behind would count as data.
-        let inputs = recording.inputs.iter().map(handle).collect::<Result<Vec<_>, _>>()?;
-        let Some(graph) = &recording.graph else { return Err(EngineError::internal("a recording that is gone")) };
-        self.adapter.on_thread(|| {
-            guarded(|| {
-                self.client.check(inputs)?;
-                // SAFETY: the recording holds every buffer that it uses, and all work on them is on this stream.
-                unsafe { graph.replay() }
-            })
-        })??;
-        self.launches.fetch_add(recording.launches, Ordering::Relaxed);
-        Ok(())
+        let all = || sequences.iter().map(|sequence| self.run_one(sequence)).collect::<Vec<_>>();
+        self.adapter.on_thread(all).unwrap_or_else(|error| vec![Err(error); sequences.len()])
     }
 
     fn profile(&self, launch: &Launch) -> Result<Duration, EngineError> {
-        let timed = self.adapter.on_thread(|| self.client.profile(|| self.launch_one(launch), "dala"))?;
+        let timed = self.adapter.on_thread(|| self.client.profile(|| self.launch_one(launch, None), "dala"))?;
         let (launched, time) = timed.map_err(|error| EngineError::internal(format!("not measured: {error}")))?;
         launched?;
         match caught(|| Started::new(Box::pin(time.resolve())).within(TIMEOUT))? {
@@ -418,7 +473,7 @@ impl Engine for CubeEngine {
         let queue = || {
             // The engine builds what is queued when the first of them is launched.
             let _queued = StreamModeOverride::new(StreamMode::Discard, &self.client);
-            launches.iter().for_each(|launch| drop(self.queue_one(launch)));
+            launches.iter().for_each(|launch| drop(self.queue_one(launch, None)));
         };
         let _ = self.adapter.on_thread(queue);
     }
@@ -432,7 +487,7 @@ impl Engine for CubeEngine {
             let not_measured = |error| EngineError::internal(format!("not measured: {error}"));
             let window = self.client.profile_start().map_err(not_measured)?;
             // Whatever happens, the window is closed.
-            let launched = caught(|| self.queue_one(launch)).and_then(|launched| launched);
+            let launched = caught(|| self.queue_one(launch, None)).and_then(|launched| launched);
             match self.client.profile_end(window) {
                 Err(ProfileError::Server(error)) => Err((*error).into()),
                 _ => launched,

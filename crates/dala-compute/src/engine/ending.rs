@@ -20,7 +20,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use super::EngineError;
+use super::error::EngineError;
 
 /// Calls that are under way.
 static CALLS: AtomicUsize = AtomicUsize::new(0);

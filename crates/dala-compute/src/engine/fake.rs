@@ -10,7 +10,7 @@ use dala_spec::expr::interpret;
 use dala_spec::{DType, Data};
 
 use super::{
-    Backend, DeviceInfo, DeviceKind, Engine, EngineError, Launch, Limits, Memory, Recording, Synchronisation, tests,
+    Backend, DeviceInfo, DeviceKind, Engine, EngineError, Launch, Limits, Memory, Sequence, Synchronisation, tests,
 };
 use crate::{Device, DeviceOptions};
 
@@ -143,7 +143,7 @@ impl FakeEngine {
         if taint.is_some() {
             return Ok(());
         }
-        let Task::Map(map) = &*launch.task else { return Err(EngineError::internal("the fake engine only maps")) };
+        let Task::Map(map) = &launch.step.task else { return Err(EngineError::internal("the fake engine only maps")) };
         let inputs = launch.reads.iter().zip(map.program.inputs()).zip(&map.lens).map(|((read, slot), len)| {
             let bytes = piece(read).bytes.lock().unwrap();
             Data::from_bytes(slot.dtype, &bytes[..len * slot.dtype.size()])
@@ -201,16 +201,13 @@ impl Engine for FakeEngine {
         Ok(())
     }
 
-    fn launch(&self, launches: &[Launch]) -> Vec<Result<(), EngineError>> {
-        launches.iter().map(|launch| self.launch_one(launch)).collect()
-    }
-
-    fn record(&self, _: &[Launch]) -> Result<Option<Arc<dyn Recording>>, EngineError> {
-        Ok(None)
-    }
-
-    fn replay(&self, _: &dyn Recording) -> Result<(), EngineError> {
-        Err(EngineError::internal("nothing was recorded"))
+    fn run(&self, sequences: &[Arc<Sequence>]) -> Vec<Result<(), EngineError>> {
+        let all = |sequence: &Arc<Sequence>| {
+            // As on a real device, what comes after a launch that failed is launched too.
+            let results: Vec<_> = sequence.launches.iter().map(|launch| self.launch_one(launch)).collect();
+            results.into_iter().collect()
+        };
+        sequences.iter().map(all).collect()
     }
 
     fn profile(&self, launch: &Launch) -> Result<Duration, EngineError> {

@@ -6,9 +6,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use cubecl::future::block_on;
 use cubecl::wgpu::{WgpuInitError, WgpuSetup, wgpu};
 
-use super::adapter::describe;
+use super::adapter::Adapter;
+use super::held::HeldThread;
+use super::info::{AdapterId, Backend, DeviceKind, describe};
+use super::interop::Graphics;
+use super::shaders;
 use super::staging::Staging;
-use super::{Adapter, AdapterId, Backend, DeviceKind, Graphics, HeldThread, shaders};
 
 fn api(backend: Backend) -> wgpu::Backend {
     match backend {

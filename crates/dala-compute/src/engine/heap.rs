@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::EngineError;
+use super::error::EngineError;
 
 /// Sizes are multiples of this.
 pub(super) const STEP: u64 = dala_plan::CAPACITY_STEP as u64;

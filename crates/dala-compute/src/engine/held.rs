@@ -12,8 +12,8 @@ use std::thread::{self, Thread, ThreadId};
 
 use cubecl::client::Client;
 
-use super::EngineError;
-use super::error::caught;
+use super::error::EngineError;
+use super::guard::caught;
 
 type Task = Box<dyn FnOnce() + Send>;
 
@@ -45,7 +45,7 @@ struct Answer {
 impl HeldThread {
     /// Takes the thread of the client's device.
     pub(super) fn take(client: &Client) -> Result<HeldThread, EngineError> {
-        let id = super::error::guarded(|| client.exclusive(|| thread::current().id()))?;
+        let id = super::guard::guarded(|| client.exclusive(|| thread::current().id()))?;
         // On a single core, whoever spins keeps the other from finishing.
         let spins = thread::available_parallelism().is_ok_and(|cores| cores.get() > 1);
         let (tasks, work, waiting) = (Mutex::default(), Condvar::new(), AtomicUsize::new(0));

@@ -8,7 +8,8 @@ use std::time::Duration;
 use cubecl::wgpu::wgpu;
 use wgpu::{BufferUsages, MapMode, PollType};
 
-use super::{EngineError, Place};
+use super::error::EngineError;
+use super::interop::Place;
 
 /// The largest staging buffer; more data goes in pieces. Small pieces cost more than they save: software drivers copy in
 /// the caller's thread, and every piece is waited for.

@@ -8,10 +8,9 @@ use cubecl::server::Handle;
 use dala_kernels::launch::Geometry;
 use dala_spec::{DType, Expr, Program, Signature, TensorType};
 
+use crate::command::{Job, Prepared};
 use crate::engine::EngineError;
-use crate::job::{Job, Planned, Prepared};
-use crate::plan::CallPlan;
-use crate::pool::Allocation;
+use crate::plan::{Compiled, Run, Values, over_words};
 use crate::{Buffer, Device, Error};
 
 /// What is wrong with a kernel.
@@ -60,13 +59,15 @@ fn devices() -> Vec<Device> {
 fn run_stage(device: &Device, stage: Prepared, buffer: &Buffer) -> Result<(), Error> {
     let mut job = Job::default();
     job.push(stage, &[], &[buffer.slot()]);
-    device.core().run_job(job)
+    device.core().run(job)
 }
 
-fn run_plan(device: &Device, plan: CallPlan, inputs: Vec<Arc<Allocation>>, buffer: &Buffer) -> Result<(), Error> {
-    let output = buffer.memory().unwrap();
-    let planned = Planned { plan: Arc::new(plan), copy: None, inputs: inputs.into(), output, params: Vec::new() };
-    run_stage(device, Prepared::Launch(planned), buffer)
+/// Runs what was compiled over one buffer, for all of its own.
+fn run_compiled(device: &Device, compiled: Compiled, buffer: &Buffer) -> Result<(), Error> {
+    let memory = compiled.spec.cells.iter().map(|_| buffer.memory().unwrap()).collect();
+    let mut job = Job::default();
+    job.push_run(Run::new(&Arc::new(compiled), memory, Arc::new(Values::new()), None), &[], &[buffer.slot()]);
+    device.core().run(job)
 }
 
 /// Runs a faulty kernel over a buffer that holds good data.
@@ -132,11 +133,11 @@ fn grids_and_cubes_over_the_limit() {
         let buffer = Buffer::from_slice(&device, &[1.0f32; 3], [3]).unwrap();
         let limits = device.info().limits;
         let run = |geometry: Geometry| {
-            let mut plan = CallPlan::over_words("test", Program::zero_words(), 3, device.core().facts());
-            plan.steps[0].geometry = geometry;
-            run_plan(&device, plan, Vec::new(), &buffer)
+            let mut compiled = over_words("test", Program::zero_words(), 3, device.core().facts()).unwrap();
+            *compiled.geometry() = geometry;
+            run_compiled(&device, compiled, &buffer)
         };
-        let good = CallPlan::over_words("test", Program::zero_words(), 3, device.core().facts()).steps[0].geometry;
+        let good = *over_words("test", Program::zero_words(), 3, device.core().facts()).unwrap().geometry();
         let mut cases = vec![Geometry { units: limits.max_units + 1, ..good }];
         if limits.max_cubes.0 < u32::MAX {
             cases.push(Geometry { cubes: (limits.max_cubes.0 + 1, 1, 1), ..good });
@@ -163,8 +164,8 @@ fn types_that_do_not_compile() {
         let signature = Signature { inputs: vec![ty.clone()], output: ty, params: Default::default() };
         let program = Program::build(&(Expr::input("x") + 1), &["x"], &signature).unwrap();
         let buffer = Buffer::from_slice(&device, &[1.0f64; 3], [3]).unwrap();
-        let plan = CallPlan::over_words("test", program, 3, device.core().facts());
-        let result = run_plan(&device, plan, vec![buffer.memory().unwrap()], &buffer);
+        let compiled = over_words("test", program, 3, device.core().facts()).unwrap();
+        let result = run_compiled(&device, compiled, &buffer);
         assert!(matches!(result, Err(Error::Engine(EngineError::CompileFailed { .. }))), "{result:?}");
         assert_eq!(buffer.read::<f64>().unwrap_err().code(), "poisoned");
         buffer.write(&[4.0f64; 3]).unwrap();

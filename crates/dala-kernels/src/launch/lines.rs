@@ -9,7 +9,7 @@ use dala_plan::DeviceFacts;
 use dala_plan::work::width::{APART, fitting_width};
 use dala_plan::work::{Border, Stencil};
 
-use super::stencil::{OUTSIDE, StencilCode, load, weight, weights};
+use super::taps::{OUTSIDE, StencilCode, load, weight, weights};
 use super::{Bound, Geometry, LaunchRefused};
 use crate::device::args::{Buffers, Scalars};
 use crate::device::emit::Layout;

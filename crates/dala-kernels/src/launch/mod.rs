@@ -5,6 +5,7 @@
 
 mod lines;
 mod prepared;
+mod taps;
 
 use cubecl::client::Client;
 use cubecl::prelude::*;

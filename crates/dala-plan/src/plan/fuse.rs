@@ -15,6 +15,7 @@ use dala_spec::expr::{Feed, InputSlot, Op, Part};
 use dala_spec::{DType, Program, Shape};
 
 use super::Rules;
+use super::Verdict;
 use super::elide::works_in_place;
 use super::graph::{Graph, Node, NodeId, Origin, ValueId};
 use crate::work::{Fragment, Map, ReadsMore, Source, Task};
@@ -25,39 +26,6 @@ const MAX_OPS: usize = 160;
 const MAX_REPEATED: u64 = 32;
 /// How many earlier readers of a value are looked at for work on the same input.
 const MAX_SIBLINGS: usize = 4;
-
-/// What became of a stage, or of two that follow one another.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// One stage does the other's work as well.
-    Fused {
-        /// The stage that comes first.
-        from: usize,
-        /// The stage that takes over its work.
-        to: usize,
-        /// In which way.
-        how: &'static str,
-    },
-    /// The second reads what the first makes, through memory.
-    Apart {
-        /// The stage that comes first.
-        from: usize,
-        /// The stage that reads its result.
-        to: usize,
-        /// Why they are not one.
-        why: &'static str,
-    },
-    /// A copy that is not made: its readers read the original.
-    Elided {
-        /// The stage.
-        stage: usize,
-    },
-    /// Work whose result nobody needs.
-    Dropped {
-        /// The stage.
-        stage: usize,
-    },
-}
 
 /// Why two nodes are not fused. Nothing where there is nothing to explain.
 type Apart = Option<&'static str>;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use dala_spec::{Data, ResolvedParams, Scalar, Signature, SpecError, TensorType};
+use dala_spec::expr::ParamSlot;
+use dala_spec::{Data, SpecError, TensorType};
 
 use super::Verdict;
 use super::elide::{is_copy, works_in_place};
@@ -32,8 +33,8 @@ pub struct BlueprintStep {
     pub reads: Vec<Place>,
     /// What it writes.
     pub writes: Vec<Place>,
-    /// The run-time values of its programs.
-    pub params: Vec<Scalar>,
+    /// The run-time values of its programs, each from where it comes.
+    pub params: Vec<ParamSlot>,
     /// The user's stages that it does, or does a part of, in order.
     pub stages: Vec<usize>,
     /// How many barriers come before it.
@@ -88,11 +89,6 @@ impl Blueprint {
             touched.dedup();
             touched.iter().chain(&node.writes).map(|value| graph.values[*value].bytes()).sum()
         };
-        let nothing = Signature {
-            inputs: Vec::new(),
-            output: TensorType::new(dala_spec::DType::U8, []),
-            params: ResolvedParams::default(),
-        };
         let place = |value: &ValueId| {
             places[*value].ok_or_else(|| SpecError::internal(format!("value {value} of a launch has no place")))
         };
@@ -103,7 +99,7 @@ impl Blueprint {
                 false => node.task.clone(),
             };
             Ok(BlueprintStep {
-                params: task.param_values("", &nothing)?,
+                params: task.kind().programs().iter().flat_map(|program| program.params()).cloned().collect(),
                 task,
                 reads: node.reads.iter().map(place).collect::<Result<_, _>>()?,
                 writes: node.writes.iter().map(place).collect::<Result<_, _>>()?,

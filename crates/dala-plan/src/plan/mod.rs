@@ -18,10 +18,11 @@ mod graph;
 mod layout;
 #[cfg(test)]
 mod tests;
+mod verdict;
 
-pub use fuse::Verdict;
 pub use graph::{Call, Cell, Graph, Node, NodeId, Origin, Value, ValueId};
 pub use layout::{Blueprint, BlueprintStep, External};
+pub use verdict::Verdict;
 
 use dala_spec::SpecError;
 

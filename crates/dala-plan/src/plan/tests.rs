@@ -113,7 +113,7 @@ fn fragment_at(fragment: &Fragment, reads: &[Data], element: usize, values: &[Sc
 fn fixed(program: &Program) -> Vec<Scalar> {
     let value = |slot: &dala_spec::expr::ParamSlot| match &slot.source {
         dala_spec::expr::ParamSource::Fixed(value) => *value,
-        dala_spec::expr::ParamSource::Named(name) => panic!("{name} is not settled"),
+        dala_spec::expr::ParamSource::Param { name, .. } => panic!("{name} is not settled"),
     };
     program.params().iter().map(value).collect()
 }

@@ -86,6 +86,14 @@ impl Lowering {
         }));
     }
 
+    /// The same launches as those of a pipeline's stage, whose params they take.
+    pub fn of_stage(mut self, stage: usize) -> Lowering {
+        for program in self.steps.iter_mut().flat_map(|step| step.task.kind_mut().programs_mut()) {
+            *program = program.of_stage(stage);
+        }
+        self
+    }
+
     /// The same launches with the params of a call settled in their programs.
     ///
     /// # Errors

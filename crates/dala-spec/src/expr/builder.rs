@@ -106,7 +106,7 @@ impl Builder {
     }
 
     pub(super) fn param(&mut self, name: &str, ty: Ty) -> Reg {
-        let source = ParamSource::Named(name.to_owned());
+        let source = ParamSource::Param { stage: 0, name: name.to_owned() };
         let slot = self.param_slot(ParamSlot { ty, source });
         self.emit(Op::Param(slot), ty)
     }

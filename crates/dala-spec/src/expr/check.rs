@@ -1,7 +1,7 @@
 //! Type-checks an expression for the element types of a call, and lowers it to a program.
 
 use super::builder::Builder;
-use super::program::{BinaryOp, CompareOp, InputSlot, LogicOp, Op, ParamSource, Program, Reg, Ty, UnaryOp};
+use super::program::{BinaryOp, CompareOp, InputSlot, LogicOp, Op, ParamSlot, ParamSource, Program, Reg, Ty, UnaryOp};
 use super::{Expr, ExprError, Function, Infix, Location, Node};
 use crate::{DType, ParamKind, ParamValue, Scalar, Signature, SpecError};
 
@@ -43,30 +43,35 @@ impl Program {
     ///
     /// A whole number does not fit the integers it computes with.
     pub fn param_values(&self, kernel: &str, signature: &Signature) -> Result<Vec<Scalar>, SpecError> {
-        let value = |ty: Ty, name: &str| {
-            let dtype = ty.dtype().unwrap_or(DType::U32);
-            let value = match signature.params.get(name) {
-                Some(ParamValue::Int(value)) => *value,
-                Some(ParamValue::Float(value)) if ty.is_float() => return Ok(Scalar::from_f64(dtype, *value)),
-                Some(ParamValue::Float(value)) => *value as i64,
-                Some(ParamValue::Bool(value)) => i64::from(*value),
-                _ => 0,
-            };
-            if fits(value, ty) {
-                return Ok(Scalar::from_i64(dtype, value));
-            }
-            let (min, max) =
-                if ty == Ty::U32 { (0.0, f64::from(u32::MAX)) } else { (i32::MIN.into(), i32::MAX.into()) };
-            let (kernel, param) = (kernel.to_owned(), name.to_owned());
-            Err(SpecError::ParamRange { kernel, param, min, max, actual: value.to_string() })
+        self.params().iter().map(|slot| slot.value(kernel, signature)).collect()
+    }
+}
+
+impl ParamSlot {
+    /// Its value in a call of `kernel`.
+    ///
+    /// # Errors
+    ///
+    /// A whole number does not fit the integers it computes with.
+    pub fn value(&self, kernel: &str, signature: &Signature) -> Result<Scalar, SpecError> {
+        let name = match &self.source {
+            ParamSource::Param { name, .. } => name,
+            ParamSource::Fixed(value) => return Ok(*value),
         };
-        self.params()
-            .iter()
-            .map(|param| match &param.source {
-                ParamSource::Named(name) => value(param.ty, name),
-                ParamSource::Fixed(fixed) => Ok(*fixed),
-            })
-            .collect()
+        let (ty, dtype) = (self.ty, self.ty.dtype().unwrap_or(DType::U32));
+        let value = match signature.params.get(name) {
+            Some(ParamValue::Int(value)) => *value,
+            Some(ParamValue::Float(value)) if ty.is_float() => return Ok(Scalar::from_f64(dtype, *value)),
+            Some(ParamValue::Float(value)) => *value as i64,
+            Some(ParamValue::Bool(value)) => i64::from(*value),
+            _ => 0,
+        };
+        if fits(value, ty) {
+            return Ok(Scalar::from_i64(dtype, value));
+        }
+        let (min, max) = if ty == Ty::U32 { (0.0, f64::from(u32::MAX)) } else { (i32::MIN.into(), i32::MAX.into()) };
+        let (kernel, param) = (kernel.to_owned(), name.clone());
+        Err(SpecError::ParamRange { kernel, param, min, max, actual: value.to_string() })
     }
 }
 

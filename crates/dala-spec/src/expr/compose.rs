@@ -56,6 +56,17 @@ impl Program {
         self.with_params(params)
     }
 
+    /// The same code as a part of a pipeline's stage, whose params it takes.
+    pub fn of_stage(&self, stage: usize) -> Program {
+        let slot = |slot: &ParamSlot| match &slot.source {
+            ParamSource::Param { name, .. } => {
+                ParamSlot { ty: slot.ty, source: ParamSource::Param { stage, name: name.clone() } }
+            }
+            ParamSource::Fixed(_) => slot.clone(),
+        };
+        self.with_params(self.params().iter().map(slot).collect())
+    }
+
     /// The program that hands elements of a type on, unchanged.
     pub fn identity(dtype: DType) -> Program {
         let mut builder = Builder::new(vec![InputSlot::elements(dtype)]);

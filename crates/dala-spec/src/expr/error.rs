@@ -1,8 +1,15 @@
 //! What is wrong with an expression, and where.
 
 use std::fmt;
+use std::sync::Arc;
 
-use super::Location;
+/// A place in the text an expression was parsed from.
+#[derive(Clone, Debug)]
+pub(crate) struct Location {
+    pub(super) source: Arc<str>,
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
 
 /// An expression that does not parse or type-check. Prints the line and a mark under the place.
 #[derive(Clone, Debug, PartialEq)]

@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 pub use compose::{Feed, Part};
 pub use error::ExprError;
+pub(crate) use error::Location;
 pub use interpret::interpret;
 pub use parse::Scope;
 pub use program::{BinaryOp, CompareOp, InputSlot, LogicOp, Op, ParamSlot, ParamSource, Program, Reg, Ty, UnaryOp};
@@ -41,14 +42,6 @@ pub struct Expr {
     at: Option<Location>,
     /// How many expressions are inside each other, with this one.
     height: usize,
-}
-
-/// A place in the text an expression was parsed from.
-#[derive(Clone, Debug)]
-pub(crate) struct Location {
-    source: Arc<str>,
-    start: usize,
-    end: usize,
 }
 
 #[derive(Clone, Debug)]

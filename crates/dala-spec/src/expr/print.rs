@@ -129,7 +129,7 @@ impl fmt::Display for Program {
                 Op::Gather { slot, index } => write!(f, "input {slot} at %{index}")?,
                 Op::Const(value) => write!(f, "{ty} {value}")?,
                 Op::Param(slot) => match &self.params()[*slot].source {
-                    ParamSource::Named(name) => write!(f, "param {name} {ty}")?,
+                    ParamSource::Param { name, .. } => write!(f, "param {name} {ty}")?,
                     ParamSource::Fixed(value) => write!(f, "{ty} {value}")?,
                 },
                 Op::Index => f.write_str("index")?,

@@ -304,8 +304,13 @@ pub struct ParamSlot {
 /// Where a run-time value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParamSource {
-    /// The param of that name.
-    Named(String),
+    /// A param of the call that the program is a part of.
+    Param {
+        /// Which call, where the program does the work of several: the stage of a pipeline.
+        stage: usize,
+        /// Its name.
+        name: String,
+    },
     /// A fixed value that is not part of the code: a size, so that another one compiles nothing, or a constant on which drivers
     /// go wrong, such as a zero divisor.
     Fixed(Scalar),

@@ -8,6 +8,7 @@ mod measure;
 mod models;
 mod owners;
 mod pipelines;
+mod resources;
 mod streams;
 mod surfaces;
 mod terms;
@@ -31,16 +32,11 @@ use measure::measured;
 use models::Models;
 use owners::{Owner, later, own};
 use pipelines::{Found, Pipeline};
+use resources::{BufferResource, DeviceResource};
 use streams::FrameStream;
 use surfaces::SurfaceResource;
 use terms::{Bad, Failure, answer, atoms, done};
 use traces::Tracing;
-
-/// A device, whether somebody takes down what it does, and the models that were loaded.
-pub(crate) struct DeviceResource(Device, AtomicBool, Models);
-
-/// A buffer.
-pub(crate) struct BufferResource(Buffer);
 
 #[rustler::resource_impl]
 impl Resource for DeviceResource {}
@@ -81,14 +77,6 @@ impl Resource for Owner {
 type Dev = ResourceArc<DeviceResource>;
 type Buf = ResourceArc<BufferResource>;
 type Surf = ResourceArc<SurfaceResource>;
-
-/// Closing a device waits for what is in flight: not on a scheduler.
-impl Drop for DeviceResource {
-    fn drop(&mut self) {
-        let device = self.0.clone();
-        later(move || drop(device));
-    }
-}
 
 // Devices.
 

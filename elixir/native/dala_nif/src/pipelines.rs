@@ -6,9 +6,9 @@ use dala_compute::{Device, Error, Plan, Stage};
 use rustler::env::SavedTerm;
 use rustler::{Env, OwnedEnv, ResourceArc, Term};
 
-use crate::DeviceResource;
 use crate::lock::lock;
 use crate::owners::later;
+use crate::resources::DeviceResource;
 
 /// A list of stages, as the terms they were given as: what they mean is found out when they are compiled.
 pub(crate) struct Pipeline {

@@ -12,9 +12,9 @@ use dala_model::{Dim, Port, UnsupportedOperator};
 use rustler::types::atom::{self, Atom};
 use rustler::{Encoder, Env, ResourceArc, Term, TermType};
 
-use crate::BufferResource;
 use crate::host::host_data;
 use crate::models::{Loaded, NotLoaded};
+use crate::resources::BufferResource;
 
 pub(crate) mod atoms {
     rustler::atoms! {

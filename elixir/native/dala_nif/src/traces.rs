@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use dala_compute::trace::Trace;
 use rustler::ResourceArc;
 
-use crate::DeviceResource;
 use crate::lock::lock;
 use crate::owners::later;
+use crate::resources::DeviceResource;
 
 /// A trace that is being taken. It ends with the process that takes it, if that dies: nobody else holds it.
 pub(crate) struct Tracing(Mutex<Option<ResourceArc<DeviceResource>>>);

@@ -13,11 +13,40 @@ use cubecl_server::compiler::CompilationError;
 use cubecl_server::config::compilation::F16Evaluation;
 use cubecl_server::kernel::CompiledKernel;
 
-use super::super::EngineError;
 use super::super::cache::store::{Key, Store};
 use super::super::cache::{BuiltKernel, KernelCache};
-use super::super::error::panic_message;
-use super::lock;
+use super::super::error::EngineError;
+use super::super::guard::panic_message;
+use super::memory::lock;
+
+/// Why a launch is not ready.
+pub(super) enum NotReady {
+    /// The code of its kernel is to be obtained first.
+    Missing(Box<dyn CubeKernel>),
+    Failed(EngineError),
+}
+
+impl NotReady {
+    /// The error of a launch whose kernel was obtained.
+    pub(super) fn into_error(self) -> EngineError {
+        match self {
+            NotReady::Missing(_) => EngineError::internal("a kernel that was built is not known"),
+            NotReady::Failed(error) => error,
+        }
+    }
+}
+
+impl From<EngineError> for NotReady {
+    fn from(error: EngineError) -> NotReady {
+        NotReady::Failed(error)
+    }
+}
+
+impl From<ServerError> for NotReady {
+    fn from(error: ServerError) -> NotReady {
+        NotReady::Failed(error.into())
+    }
+}
 
 /// Vectors begin at any element, bytes among them: kernels are compiled for that. Processors are as quick where vectors happen to
 /// be aligned.

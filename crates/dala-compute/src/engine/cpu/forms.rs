@@ -5,10 +5,12 @@ use std::sync::{Arc, Mutex};
 use dala_spec::Scalar;
 use smallvec::SmallVec;
 
-use super::super::{EngineError, Launch};
+use super::super::error::EngineError;
+use super::super::launch::Launch;
+use super::code::NotReady;
+use super::memory::{lock, piece};
 use super::ready::{Length, Ready};
 use super::server::Taken;
-use super::{NotReady, lock, piece};
 
 /// How many forms of a step are kept: more would be looked through in vain where every launch has other values.
 const FORMS: usize = 8;

@@ -7,13 +7,15 @@
 
 mod code;
 mod forms;
+mod memory;
 mod ready;
 mod server;
 mod workers;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use cubecl::MemoryScope;
@@ -22,16 +24,21 @@ use cubecl::device::DeviceId;
 use cubecl::prelude::{CubeKernel, KernelId};
 use cubecl::server::{Handle, ServerError};
 use cubecl_environment::stream::StreamId;
-use cubecl_server::storage::{BytesResource, ManagedResource};
 use dala_kernels::launch as kernels;
 use dala_plan::DeviceFacts;
 use smallvec::SmallVec;
 
+use super::adapter::Adapter;
 use super::ending::Call;
-use super::error::guarded;
-use super::heap::{self, Heap, Slot};
-use super::{Adapter, Engine, EngineError, HeldThread, Kept, Launch, Memory, Recording, Synchronisation};
+use super::error::EngineError;
+use super::guard::guarded;
+use super::heap;
+use super::held::HeldThread;
+use super::interface::{Engine, Synchronisation};
+use super::launch::{Launch, Memory, Sequence};
+use code::NotReady;
 use forms::{Forms, Shape};
+use memory::{Chunk, Piece, SharedHeap, lock, piece};
 use ready::{Length, Pass, Ready};
 use server::{Taken, TakingServer, codes, taken};
 
@@ -69,91 +76,8 @@ pub(crate) struct CpuEngine {
     launches: AtomicU64,
 }
 
-/// Why a launch is not ready.
-enum NotReady {
-    /// The code of its kernel is to be obtained first.
-    Missing(Box<dyn CubeKernel>),
-    Failed(EngineError),
-}
-
-impl NotReady {
-    /// The error of a launch whose kernel was obtained.
-    fn into_error(self) -> EngineError {
-        match self {
-            NotReady::Missing(_) => EngineError::internal("a kernel that was built is not known"),
-            NotReady::Failed(error) => error,
-        }
-    }
-}
-
-impl From<EngineError> for NotReady {
-    fn from(error: EngineError) -> NotReady {
-        NotReady::Failed(error)
-    }
-}
-
-impl From<ServerError> for NotReady {
-    fn from(error: ServerError) -> NotReady {
-        NotReady::Failed(error.into())
-    }
-}
-
-type SharedHeap = Arc<Mutex<Heap<Arc<Chunk>>>>;
-
-/// Memory of the engine's, held in its place.
-struct Chunk {
-    handle: Handle,
-    resource: ManagedResource<BytesResource>,
-}
-
-// SAFETY: the resource is only asked where it is.
-unsafe impl Sync for Chunk {}
-
-/// A whole chunk or a slot of one.
-struct Piece {
-    handle: Handle,
-    at: *mut u8,
-    /// Why it was not written.
-    failure: Mutex<Option<EngineError>>,
-    failed: Arc<AtomicUsize>,
-    _chunk: Arc<Chunk>,
-    slot: Option<(Slot, SharedHeap)>,
-}
-
-// SAFETY: the pointer is to memory that the chunk keeps in place, and whose use the callers of the engine order.
-unsafe impl Send for Piece {}
-// SAFETY: as above.
-unsafe impl Sync for Piece {}
-
-impl Piece {
-    fn fail(&self, error: Option<EngineError>) {
-        let mut failure = lock(&self.failure);
-        match (failure.is_some(), error.is_some()) {
-            (false, true) => drop(self.failed.fetch_add(1, Ordering::Relaxed)),
-            (true, false) => drop(self.failed.fetch_sub(1, Ordering::Relaxed)),
-            _ => {}
-        }
-        *failure = error;
-    }
-}
-
-impl Drop for Piece {
-    fn drop(&mut self) {
-        self.fail(None);
-        if let Some((slot, heap)) = &self.slot {
-            lock(heap).give_back(*slot);
-        }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing is left half-done by a panic under these locks.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn piece(memory: &Memory) -> Result<&Piece, EngineError> {
-    memory.inner.downcast_ref::<Piece>().ok_or_else(|| EngineError::internal("memory of another engine"))
-}
+/// Launches of a sequence that are ready; each none if there is nothing to do.
+type ReadySequence = SmallVec<[Result<Option<Arc<Ready>>, EngineError>; 1]>;
 
 impl CpuEngine {
     pub(crate) fn new(adapter: Arc<Adapter>, threads: Option<usize>) -> Result<CpuEngine, EngineError> {
@@ -204,7 +128,8 @@ impl CpuEngine {
 
     /// Describes a launch to the engine; none if there is nothing to do.
     fn describe(&self, launch: &Launch) -> Result<Option<Taken>, NotReady> {
-        let (units, max) = (launch.geometry.units, self.adapter.info.limits.max_units.max(self.facts.units_per_cube));
+        let (units, max) =
+            (launch.step.geometry.units, self.adapter.info.limits.max_units.max(self.facts.units_per_cube));
         if units > max {
             return Err(EngineError::LimitExceeded {
                 what: format!("{units} units in a cube, and the limit is {max}"),
@@ -218,12 +143,12 @@ impl CpuEngine {
         let (reads, outputs): (SmallVec<[&Handle; 4]>, SmallVec<[&Handle; 4]>) =
             (reads.iter().collect(), outputs.iter().collect());
         let described = kernels::Launch {
-            task: &launch.task,
-            geometry: launch.geometry,
+            task: &launch.step.task,
+            geometry: launch.step.geometry,
             facts: &self.facts,
             reads: &reads,
             outputs: &outputs,
-            aliases: &launch.aliases,
+            aliases: &launch.aliases(),
             params: &launch.params,
         };
         let (described, taken) =
@@ -233,9 +158,9 @@ impl CpuEngine {
     }
 
     /// The launches, ready to run; each none if there is nothing to do. Kernels that are new are built side by side.
-    fn all_ready(&self, launches: &[Launch]) -> Vec<Result<Option<Arc<Ready>>, EngineError>> {
+    fn all_ready(&self, launches: &[&Launch]) -> Vec<Result<Option<Arc<Ready>>, EngineError>> {
         let (mut missing, mut kernels) = (Vec::new(), Vec::new());
-        let first = |(number, launch)| match self.ready(launch) {
+        let first = |(number, launch): (usize, &&Launch)| match self.ready(launch) {
             Ok(ready) => Ok(ready),
             Err(NotReady::Failed(error)) => Err(error),
             Err(NotReady::Missing(kernel)) => {
@@ -250,7 +175,7 @@ impl CpuEngine {
         }
         let obtained = self.obtain(kernels);
         for (number, id) in missing {
-            let again = || self.ready(&launches[number]).map_err(NotReady::into_error);
+            let again = || self.ready(launches[number]).map_err(NotReady::into_error);
             ready[number] = match &obtained {
                 Ok(failures) => failures.get(&id).map_or_else(again, |failure| Err(failure.clone())),
                 Err(failure) => Err(failure.clone()),
@@ -273,19 +198,8 @@ impl CpuEngine {
             let bytes = launch.reads.iter().chain(&launch.outputs).map(|memory| memory.capacity).sum();
             Arc::new(Length::guess(bytes))
         };
-        let forms = match &launch.kept {
-            Kept::OfLaunch(notes) => {
-                if let Some(ready) = notes.get::<Option<Arc<Ready>>>() {
-                    return Ok(ready.clone());
-                }
-                let taken = self.describe(launch)?;
-                let ready = taken.map(|taken| Arc::new(Ready::new(&taken, taken.buffers.iter().copied(), length())));
-                notes.put(ready.clone());
-                return Ok(ready);
-            }
-            Kept::OfStep(notes) => notes.get_or_put::<Forms>(),
-        };
         let shape = Shape::of(launch)?;
+        let forms = launch.step.notes.get_or_put(Forms::default);
         let forms = forms.ok_or_else(|| EngineError::internal("notes of another engine"))?;
         forms.ready(shape, || Ok((self.describe(launch)?, length())))
     }
@@ -375,48 +289,65 @@ impl Engine for CpuEngine {
         Ok(())
     }
 
-    fn launch(&self, launches: &[Launch]) -> Vec<Result<(), EngineError>> {
-        self.launches.fetch_add(launches.len() as u64, Ordering::Relaxed);
-        let ready = self.all_ready(launches);
-        let pass = Pass::new(self.threads(), ready.iter().flatten().flatten().map(|ready| &**ready));
-        let run = |(launch, ready): (&Launch, Result<Option<Arc<Ready>>, EngineError>)| {
-            let result = ready.and_then(|ready| match (self.unreadable(launch), ready) {
-                (Some(failure), _) => Err(failure),
-                (None, Some(ready)) => {
-                    pass.run(&ready);
+    fn run(&self, sequences: &[Arc<Sequence>]) -> Vec<Result<(), EngineError>> {
+        let launches = sequences.iter().map(|sequence| sequence.launches.len() as u64).sum();
+        self.launches.fetch_add(launches, Ordering::Relaxed);
+        let known = |sequence: &Arc<Sequence>| sequence.notes.get::<ReadySequence>().is_some();
+        let new: Vec<&Launch> = sequences.iter().filter(|own| !known(own)).flat_map(|own| &own.launches).collect();
+        // Of all of them at once, so that kernels that are new are built side by side.
+        let mut new = self.all_ready(&new).into_iter();
+        let mut ready: SmallVec<[Cow<'_, ReadySequence>; 4]> = SmallVec::new();
+        for sequence in sequences {
+            if let Some(known) = sequence.notes.get::<ReadySequence>() {
+                ready.push(Cow::Borrowed(known));
+                continue;
+            }
+            let own: ReadySequence = new.by_ref().take(sequence.launches.len()).collect();
+            if sequence.repeated && own.iter().all(Result::is_ok) {
+                sequence.notes.put(own.clone());
+            }
+            ready.push(Cow::Owned(own));
+        }
+        let all = ready.iter().flat_map(|sequence| sequence.iter()).flatten().flatten();
+        let pass = Pass::new(self.threads(), all.map(|ready| &**ready));
+        let run = |(launch, ready): (&Launch, &Result<Option<Arc<Ready>>, EngineError>)| {
+            let result = match (self.unreadable(launch), ready) {
+                (_, Err(failure)) => Err(failure.clone()),
+                (Some(failure), Ok(_)) => Err(failure),
+                (None, Ok(ready)) => {
+                    ready.iter().for_each(|ready| pass.run(ready));
                     Ok(())
                 }
-                (None, None) => Ok(()),
-            });
+            };
             self.settle(launch, &result);
             result
         };
-        launches.iter().zip(ready).map(run).collect()
-    }
-
-    fn record(&self, _launches: &[Launch]) -> Result<Option<Arc<dyn Recording>>, EngineError> {
-        // A launch that is repeated is as quick as it could be.
-        Ok(None)
-    }
-
-    fn replay(&self, _recording: &dyn Recording) -> Result<(), EngineError> {
-        Err(EngineError::internal("a recording of another engine"))
+        let run_all = |(sequence, ready): (&Arc<Sequence>, &Cow<'_, ReadySequence>)| {
+            let mut whole = Ok(());
+            for result in sequence.launches.iter().zip(ready.iter()).map(run) {
+                whole = whole.and(result);
+            }
+            whole
+        };
+        sequences.iter().zip(&ready).map(run_all).collect()
     }
 
     fn profile(&self, launch: &Launch) -> Result<Duration, EngineError> {
         // What is built is not what is measured.
-        self.all_ready(std::slice::from_ref(launch)).remove(0)?;
+        self.all_ready(&[launch]).remove(0)?;
+        let sequence = [Arc::new(Sequence::new(vec![launch.clone()], false))];
         let start = Instant::now();
-        self.launch(std::slice::from_ref(launch)).remove(0)?;
+        self.run(&sequence).remove(0)?;
         Ok(start.elapsed())
     }
 
     fn foresee(&self, launches: &[Launch]) {
-        drop(self.all_ready(launches));
+        drop(self.all_ready(&launches.iter().collect::<Vec<_>>()));
     }
 
     fn build(&self, launches: &[Launch]) -> Vec<Result<(), EngineError>> {
-        self.all_ready(launches).into_iter().map(|ready| ready.map(drop)).collect()
+        let ready = self.all_ready(&launches.iter().collect::<Vec<_>>());
+        ready.into_iter().map(|ready| ready.map(drop)).collect()
     }
 
     fn synchronise(&self, outputs: Vec<Memory>) -> Box<dyn Synchronisation> {

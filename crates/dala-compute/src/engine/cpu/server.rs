@@ -23,8 +23,7 @@ use cubecl_server::logging::ServerLogger;
 use cubecl_server::memory_management::{ManagedMemoryHandle, MemoryAllocationMode, StreamMemoryReport};
 use cubecl_server::storage::{BytesStorage, ComputeStorage, ManagedResource};
 
-use super::NotReady;
-use super::code::{Code, Codes, refused};
+use super::code::{Code, Codes, NotReady, refused};
 
 /// A launch as it was asked for.
 pub(super) struct Taken {

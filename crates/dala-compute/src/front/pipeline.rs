@@ -1,10 +1,18 @@
 //! Stages in order, as the user wrote them.
 
+use std::sync::Arc;
+
 use dala_plan::{CellSpec, PipelineSpec, StageSpec};
 use rustc_hash::FxHashMap;
 
-use crate::device::Core;
-use crate::{Buffer, BufferId, Device, Error, Operand, Plan, Stage, Transient};
+use super::operand::{Operand, Transient};
+use crate::buffer::Buffer;
+use crate::command::Stage;
+use crate::core::Core;
+use crate::device::Device;
+use crate::error::Error;
+use crate::memory::BufferId;
+use crate::plan::{Compiled, Plan};
 
 /// An ordered list of stages, to be compiled to one [`Plan`].
 ///
@@ -116,16 +124,18 @@ impl Device {
     /// As [`compile`](Device::compile).
     pub fn compile_with(&self, pipeline: &Pipeline, options: PlanOptions) -> Result<Plan, Error> {
         let core = self.core();
-        let cells = Cells::of(core, pipeline)?;
+        let Cells { spec, buffers } = Cells::of(core, pipeline)?;
         let registry = core.registry();
-        let blueprint =
-            dala_kernels::compile(&cells.spec, &registry, core.facts(), options.fuse).map_err(Error::from)?;
+        let checked = spec.check(|name| registry.get(name).map(|kernel| &kernel.spec))?;
+        let blueprint = dala_kernels::compile_checked(&spec, &checked, &registry, core.facts(), options.fuse)?;
         let kernel = |stage: &StageSpec| match stage {
             StageSpec::Run { kernel, .. } => registry.get(kernel).ok().cloned(),
             _ => None,
         };
-        let kernels = cells.spec.stages.iter().map(kernel).collect();
-        Ok(Plan::new(core, cells.spec, kernels, blueprint, cells.buffers))
+        let kernels = spec.stages.iter().map(kernel).collect();
+        let compiled = Compiled::new(blueprint, spec, kernels, core.facts());
+        let values = compiled.values(|stage| checked.signatures.get(stage).and_then(Option::as_ref))?;
+        Ok(Plan::new(core, Arc::new(compiled), Arc::new(values), buffers))
     }
 }
 
@@ -136,7 +146,7 @@ struct Cells {
 }
 
 impl Cells {
-    fn of(core: &std::sync::Arc<Core>, pipeline: &Pipeline) -> Result<Cells, Error> {
+    fn of(core: &Arc<Core>, pipeline: &Pipeline) -> Result<Cells, Error> {
         let mut found =
             Finder { core, pipeline, numbers: FxHashMap::default(), cells: Vec::new(), buffers: Vec::new() };
         let (mut stages, mut problems) = (Vec::with_capacity(pipeline.stages.len()), Vec::new());
@@ -160,7 +170,7 @@ enum Key {
 }
 
 struct Finder<'a> {
-    core: &'a std::sync::Arc<Core>,
+    core: &'a Arc<Core>,
     pipeline: &'a Pipeline,
     numbers: FxHashMap<Key, usize>,
     cells: Vec<CellSpec>,

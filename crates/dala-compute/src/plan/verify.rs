@@ -4,9 +4,12 @@ use std::fmt;
 
 use dala_kernels::Kernel;
 use dala_plan::StageSpec;
-use dala_spec::{Closeness, DType, Data, Scalar, Signature, TensorType, Tolerance};
+use dala_spec::{Closeness, DType, Data, Params, Scalar, Signature, TensorType, Tolerance};
 
-use crate::{Buffer, Device, Error, Params, Plan};
+use super::Plan;
+use crate::buffer::Buffer;
+use crate::device::Device;
+use crate::error::Error;
 
 /// The first place where a device's result is not what it should be.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,7 +71,7 @@ impl Plan {
     ///
     /// The device fails, or a buffer that the plan reads is unreadable.
     pub fn verify(&self, inputs: &[(&Buffer, &Data)]) -> Result<Verification, Error> {
-        let (inner, device) = (self.inner(), self.device());
+        let (inner, device) = (&self.0, self.device());
         let compiled = &inner.compiled;
         let mut cells = Cells::copy(self, inputs)?;
         let copies = cells.buffers.clone();
@@ -137,7 +140,7 @@ struct Cells {
 
 impl Cells {
     fn copy(plan: &Plan, inputs: &[(&Buffer, &Data)]) -> Result<Cells, Error> {
-        let (inner, device) = (plan.inner(), plan.device());
+        let (inner, device) = (&plan.0, plan.device());
         let compiled = &inner.compiled;
         let registry = device.core().registry();
         let checked = compiled.spec.check(|name| registry.get(name).map(|kernel| &kernel.spec));

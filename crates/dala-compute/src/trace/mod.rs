@@ -2,12 +2,16 @@
 //!
 //! The format is the JSON of trace events that `ui.perfetto.dev` and `chrome://tracing` open.
 
+mod recorder;
+
 use std::cmp::Reverse;
 use std::time::Duration;
 
 use dala_plan::draw::escape;
 use dala_schedule::Lane;
 use serde_json::{Map, Value, json};
+
+pub(crate) use recorder::Recorder;
 
 /// The one process of a trace: the device.
 const PROCESS: u32 = 1;

@@ -4,19 +4,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use dala_plan::Place;
 use dala_schedule::{CommandId, End, Executor, Pass, Piece, ResourceId, Work};
-use dala_spec::Scalar;
-use smallvec::SmallVec;
 
-use crate::Error;
-use crate::command::outcome;
-use crate::engine::{EngineError, Kept, Launch, Memory, Synchronisation};
-use crate::job::{Job, Planned, Prepared};
-use crate::plan::CallPlan;
-use crate::pool::{Allocation, Pool};
-use crate::recorder::Recorder;
-use crate::replay::{Bound, Run};
+use super::outcome::outcome;
+use super::work::{Job, Prepared};
+use crate::engine::{EngineError, Memory, Sequence, Synchronisation};
+use crate::error::Error;
+use crate::memory::Pool;
+use crate::plan::{Bound, Run};
+use crate::trace::Recorder;
 
 /// Executes passes of one device.
 pub(crate) struct Runner {
@@ -152,20 +148,18 @@ impl Runner {
 /// A piece of a pass, and a stage of its command.
 type At = (usize, usize);
 
-/// The launches of a pass, in order.
+/// What a pass launches, in order.
 struct Batch {
     pool: Arc<Pool>,
-    launches: Vec<Launch>,
-    /// Whose each launch is.
+    sequences: Vec<Arc<Sequence>>,
+    /// Whose each of them is.
     owners: Vec<At>,
     outputs: Vec<Memory>,
     /// Whose each output is.
     writers: Vec<At>,
     waiting: Option<Box<dyn Synchronisation>>,
-    /// Scratch memory, until the device is done with it.
-    held: Vec<Allocation>,
-    /// What plans hold, until the device is done with it.
-    bound: Vec<Arc<Bound>>,
+    /// Memory that is used, until the device is done with it.
+    held: Vec<Arc<Bound>>,
     /// The first failure of each piece, with its stage.
     failures: Vec<Option<(usize, EngineError)>>,
 }
@@ -174,13 +168,12 @@ impl Batch {
     fn new(pool: Arc<Pool>, pieces: usize) -> Batch {
         Batch {
             pool,
-            launches: Vec::new(),
+            sequences: Vec::new(),
             owners: Vec::new(),
             outputs: Vec::new(),
             writers: Vec::new(),
             waiting: None,
             held: Vec::new(),
-            bound: Vec::new(),
             failures: vec![None; pieces],
         }
     }
@@ -195,7 +188,6 @@ impl Batch {
 
     fn add(&mut self, at: At, stage: &Prepared) -> Result<(), EngineError> {
         match stage {
-            Prepared::Launch(planned) => self.add_plan(at, planned),
             Prepared::Segment(run, index) => self.add_segment(at, run, *index),
             Prepared::Upload { to, data } => {
                 self.settle();
@@ -225,105 +217,31 @@ impl Batch {
         }
     }
 
-    fn add_plan(&mut self, at: At, planned: &Planned) -> Result<(), EngineError> {
-        let pool = self.pool.clone();
-        let memory = |allocation: &Allocation| pool.memory(allocation).cloned();
-        let mut inputs = planned.inputs.iter().map(|input| memory(input)).collect::<Result<SmallVec<[_; 4]>, _>>()?;
-        let output = memory(&planned.output)?;
-        if let Some(copy_plan) = &planned.copy {
-            // Elements would be read after they were overwritten: read from a copy.
-            let copy = pool.allocate(output.capacity as usize)?;
-            let copied = memory(&copy)?;
-            self.push(at, copy_plan, std::slice::from_ref(&output), &copied, &[], &[])?;
-            for input in inputs.iter_mut().filter(|input| input.is(&output)) {
-                *input = copied.clone();
-            }
-            self.held.push(copy);
-        }
-        let transients = planned.plan.transients.iter().map(|bytes| pool.allocate(*bytes));
-        let transients = transients.collect::<Result<Vec<_>, _>>()?;
-        self.push(at, &planned.plan, &inputs, &output, &transients, &planned.params)?;
-        self.held.extend(transients);
-        self.outputs.push(output);
-        self.writers.push(at);
-        Ok(())
-    }
-
     fn add_segment(&mut self, at: At, run: &Run, index: usize) -> Result<(), EngineError> {
-        let (pool, segment) = (self.pool.clone(), &run.segments[index]);
-        let bound = run.plan.bound(&pool, &run.memory, || self.settle())?;
-        // What was collected so far comes first.
-        self.launch();
-        let (outputs, recording) = bound.cut(&pool, segment);
-        let results = match recording {
-            Some(recording) => vec![pool.engine.replay(&*recording)],
-            None => pool.engine.launch(bound.launches(segment)),
-        };
-        self.writers.extend(outputs.iter().map(|_| at));
-        self.outputs.extend(outputs.iter().cloned());
-        self.bound.push(bound);
-        results.into_iter().collect()
-    }
-
-    fn push(
-        &mut self,
-        at: At,
-        plan: &CallPlan,
-        inputs: &[Memory],
-        output: &Memory,
-        transients: &[Allocation],
-        params: &[Vec<Scalar>],
-    ) -> Result<(), EngineError> {
-        if plan.needs_upload() {
-            self.settle();
-        }
-        let constants = plan.constants(&self.pool)?;
-        let memory = |place: &Place| {
-            let missing = || EngineError::internal(format!("a fault of this library: {place:?} is not there"));
-            match *place {
-                Place::Input(index) => inputs.get(index).cloned().ok_or_else(missing),
-                Place::Output => Ok(output.clone()),
-                Place::Transient(index) => self.pool.memory(transients.get(index).ok_or_else(missing)?).cloned(),
-                Place::Constant(index) => self.pool.memory(constants.get(index).ok_or_else(missing)?).cloned(),
-            }
-        };
-        for (index, step) in plan.steps.iter().enumerate() {
-            let reads = step.reads.iter().map(memory).collect::<Result<SmallVec<[_; 4]>, EngineError>>()?;
-            let outputs = step.writes.iter().map(memory).collect::<Result<SmallVec<[_; 2]>, EngineError>>()?;
-            let alias = |output: &Memory| reads.iter().position(|read| read.is(output));
-            let aliases = outputs.iter().map(alias).collect();
-            self.launches.push(Launch {
-                task: step.task.clone(),
-                geometry: step.geometry,
-                reads,
-                outputs,
-                aliases,
-                params: match params {
-                    // Plans of our own, such as copies.
-                    [] => Vec::new(),
-                    _ => {
-                        params.get(index).cloned().ok_or_else(|| EngineError::internal("a step without its values"))?
-                    }
-                },
-                kept: Kept::OfStep(step.kept.clone()),
-            });
-            self.owners.push(at);
-        }
+        let pool = self.pool.clone();
+        let bound = run.bound(&pool, || self.settle())?;
+        self.held.push(bound.clone());
+        self.sequences.push(bound.sequence(&run.segments[index]));
+        self.owners.push(at);
         Ok(())
     }
 
     /// Hands everything so far to the engine.
     fn launch(&mut self) {
-        if self.launches.is_empty() {
+        if self.sequences.is_empty() {
             return;
         }
-        let results = self.pool.engine.launch(&self.launches);
-        for (at, result) in std::mem::take(&mut self.owners).into_iter().zip(results) {
+        let sequences = std::mem::take(&mut self.sequences);
+        let owners = std::mem::take(&mut self.owners);
+        for (sequence, at) in sequences.iter().zip(&owners) {
+            self.writers.extend(sequence.outputs.iter().map(|_| *at));
+            self.outputs.extend(sequence.outputs.iter().cloned());
+        }
+        for (at, result) in owners.into_iter().zip(self.pool.engine.run(&sequences)) {
             if let Err(error) = result {
                 self.fail(at, error);
             }
         }
-        self.launches.clear();
     }
 
     /// Begins to wait for everything that was launched.
@@ -376,10 +294,8 @@ fn learn(pass: &Pass<Job>, expected: &[Option<Duration>], elapsed: Duration, ove
             // It was alone.
             _ => elapsed,
         };
-        match stage {
-            Prepared::Launch(planned) => planned.plan.learn(*expected, share),
-            Prepared::Segment(run, index) => run.plan.compiled.learn(&run.segments[*index], *expected, share),
-            _ => {}
+        if let Prepared::Segment(run, index) = stage {
+            run.compiled.learn(&run.segments[*index], *expected, share);
         }
     }
 }

@@ -2,7 +2,13 @@
 
 use serde::Deserialize;
 
-use crate::{BufferId, Device, Error, Operand, ParamValue, Params, Stage};
+use dala_spec::{ParamValue, Params};
+
+use super::operand::Operand;
+use crate::command::Stage;
+use crate::device::Device;
+use crate::error::Error;
+use crate::memory::BufferId;
 
 /// A stage as it is written. Fields that its operation does not have are mistakes.
 #[derive(Deserialize)]

@@ -3,7 +3,13 @@
 use dala_plan::{CellSpec, PipelineText, StageSpec};
 use dala_spec::{TensorType, nearest};
 
-use crate::{Buffer, Device, EngineError, Error, Operand, Pipeline, Stage, Transient};
+use super::operand::{Operand, Transient};
+use super::pipeline::Pipeline;
+use crate::buffer::Buffer;
+use crate::command::Stage;
+use crate::device::Device;
+use crate::engine::EngineError;
+use crate::error::Error;
 
 impl Device {
     /// A pipeline that is written as text, on these buffers. Every buffer that is named in `results` and not given is made

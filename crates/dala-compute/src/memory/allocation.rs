@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::account::{Account, Reservation};
+use super::account::{Account, Reservation};
 use crate::engine::{Engine, EngineError, Memory, caught};
 
 /// A device's engine with the account of what is used.

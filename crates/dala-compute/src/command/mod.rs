@@ -1,15 +1,31 @@
 //! Submitted work, to whoever waits for it.
 
+mod outcome;
+mod prepare;
+mod runner;
+mod stage;
+mod stream;
+mod work;
+
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use dala_schedule::{CommandId, CommandState, End, Lane, Refusal, Submission, Ticket, Time, Unfinished, WhenFull};
+use dala_schedule::{CommandId, CommandState, Lane, Submission, Ticket, Time, WhenFull};
+use dala_spec::Params;
 
-use crate::Error;
-use crate::device::Core;
+use crate::buffer::Buffer;
+use crate::core::Core;
+use crate::device::Device;
+use crate::error::Error;
+
+use outcome::outcome;
+pub(crate) use runner::Runner;
+pub use stage::Stage;
+pub use stream::{FramePolicy, Pushed, Stream, StreamOptions, StreamStats, Times};
+pub(crate) use work::{Job, Prepared};
 
 /// How a command is to be queued: by default in the default lane, without a deadline, waiting if the lane is full.
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,7 +72,7 @@ impl SubmitOptions {
         self
     }
 
-    pub(crate) fn submission(self) -> Submission {
+    fn submission(self) -> Submission {
         Submission {
             lane: self.lane,
             start_within: self.deadline,
@@ -88,8 +104,13 @@ pub struct Command {
 }
 
 impl Command {
-    pub(crate) fn new(ticket: Ticket<Arc<Error>>, device: Arc<Core>) -> Command {
+    fn new(ticket: Ticket<Arc<Error>>, device: Arc<Core>) -> Command {
         Command { ticket, device, waker: None }
+    }
+
+    /// Queues work.
+    pub(crate) fn submit(core: &Arc<Core>, job: Job, options: SubmitOptions) -> Result<Command, Error> {
+        Ok(Command::new(core.submit(job, options.submission())?, core.clone()))
     }
 
     /// Which command it is. [`Device::command`](crate::Device::command) finds it again.
@@ -139,6 +160,77 @@ impl Command {
     }
 }
 
+impl Device {
+    /// Runs a kernel and waits until its output is written. The output may be one of the inputs.
+    ///
+    /// This is [`submit`](Device::submit) and [`wait`](Command::wait) in the default lane; on an idle device this thread
+    /// itself does the work.
+    ///
+    /// # Errors
+    ///
+    /// The call does not fit the kernel, or the device cannot run it: nothing was launched then. Or the device failed:
+    /// then `output` is poisoned until it is written again.
+    pub fn run(
+        &self,
+        kernel: &str,
+        inputs: &[&Buffer],
+        output: &Buffer,
+        params: impl Into<Params>,
+    ) -> Result<(), Error> {
+        let mut job = Job::default();
+        self.core().prepare_kernel(&mut job, kernel, inputs, output, &params.into())?;
+        self.core().run(job)
+    }
+
+    /// Queues stages, to be executed in order, and returns at once; unless the lane is full and the options say to wait.
+    ///
+    /// Commands that touch the same buffer keep the order in which they were submitted, whatever their lanes. Buffers may
+    /// be freed or dropped before the command ends.
+    ///
+    /// ```
+    /// # use dala_compute::{Buffer, CommandState, DType, Device, Lane, Stage};
+    /// # fn main() -> Result<(), dala_compute::Error> {
+    /// # let device = Device::open("cpu")?;
+    /// let x = Buffer::from_slice(&device, &[1.0f32, -2.0], [2])?;
+    /// let y = Buffer::zeros(&device, DType::F32, [2])?;
+    /// let stages = [
+    ///     Stage::run_kernel("relu", &[&x], &y, ()),
+    ///     Stage::run_kernel("scalar_mul", &[&y], &y, [("scalar", 3.0)]),
+    /// ];
+    /// let command = device.submit(stages, Lane::Background)?;
+    /// command.wait(None)?;
+    /// assert_eq!(command.poll(), CommandState::Completed);
+    /// assert_eq!(y.read::<f32>()?, [3.0, 0.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A stage does not fit its kernel, a buffer is freed, of another device, or known to be unreadable; the lane is full and
+    /// the options say so; or the device is suspended and commands are to fail. Nothing is queued then.
+    pub fn submit(&self, stages: impl Into<Vec<Stage>>, options: impl Into<SubmitOptions>) -> Result<Command, Error> {
+        let options = options.into();
+        let job = self.core().prepare(&stages.into(), options.only_planned)?;
+        Command::submit(self.core(), job, options)
+    }
+
+    /// A command by its id: one that has not ended, or one of the last 65,536 that have.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub fn command(&self, id: CommandId) -> Result<Command, Error> {
+        let ticket = self.core().queue.find(id).ok_or(Error::UnknownCommand { command: id })?;
+        Ok(Command::new(ticket, self.core().clone()))
+    }
+
+    /// What is wrong with stages, all of it: an empty list if [`submit`](Device::submit) would take them.
+    pub fn check(&self, stages: &[Stage]) -> Vec<Error> {
+        self.core().problems(stages)
+    }
+}
+
 impl Clone for Command {
     fn clone(&self) -> Command {
         Command::new(self.ticket.clone(), self.device.clone())
@@ -168,43 +260,5 @@ impl Future for Command {
 impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Command {} ({})", self.id(), self.poll())
-    }
-}
-
-/// What an end means to a caller.
-pub(crate) fn outcome(id: CommandId, end: &End<Arc<Error>>) -> Result<(), Error> {
-    Err(match end {
-        End::Completed => return Ok(()),
-        End::Failed(error) => Error::clone(error),
-        End::Cancelled => Error::Cancelled { command: id },
-        End::DeadlineExceeded => Error::DeadlineExceeded { command: Some(id) },
-        End::Dropped => Error::Dropped { command: id },
-        End::Suspended => Error::Suspended,
-        End::DependencyFailed { root, cause } => {
-            let cause = outcome(*root, cause).err().unwrap_or(Error::Cancelled { command: *root });
-            Error::DependencyFailed { command: *root, cause: Arc::new(cause) }
-        }
-    })
-}
-
-impl From<Refusal<Arc<Error>>> for Error {
-    fn from(refusal: Refusal<Arc<Error>>) -> Error {
-        match refusal {
-            Refusal::Full { lane, capacity } => Error::Overloaded { lane, capacity },
-            Refusal::DeadlineExceeded => Error::DeadlineExceeded { command: None },
-            Refusal::Suspended => Error::Suspended,
-            Refusal::Unreadable(error) => Error::clone(&error),
-            Refusal::Closed => crate::EngineError::internal("the device was dropped").into(),
-            Refusal::NoThread(message) => crate::EngineError::internal(format!("no thread: {message}")).into(),
-        }
-    }
-}
-
-impl From<Unfinished<Arc<Error>>> for Error {
-    fn from(unfinished: Unfinished<Arc<Error>>) -> Error {
-        match unfinished {
-            Unfinished::Refused(refusal) => refusal.into(),
-            Unfinished::Ended(command, end) => outcome(command, &end).err().unwrap_or(Error::Cancelled { command }),
-        }
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use dala_schedule::{CommandId, Lane};
 
-use crate::trace::{Sample, Span, Trace, Track};
+use super::{Sample, Span, Trace, Track};
 
 /// The most spans that are kept: a trace that nobody stops must not fill the memory.
 const MOST_SPANS: usize = 1 << 18;

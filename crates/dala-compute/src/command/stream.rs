@@ -6,9 +6,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use dala_schedule::{CommandId, Time, in_callback};
+use dala_schedule::{CommandId, Lane, Time, WhenFull, in_callback};
 
-use crate::{Command, Device, EngineError, Error, Lane, Stage, SubmitOptions, WhenFull};
+use super::stage::Stage;
+use super::{Command, SubmitOptions};
+use crate::device::Device;
+use crate::engine::EngineError;
+use crate::error::Error;
 
 /// What happens to a frame that comes while as many are in flight as may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use dala_spec::{DType, Shape};
 
-use crate::Buffer;
+use crate::buffer::Buffer;
 
 /// A buffer that exists only while its pipeline runs: the plan may put several of them in one place, or never write one to
 /// memory at all. Clones are the same buffer.

@@ -4,21 +4,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use dala_schedule::{ResourceId, Work};
-use dala_spec::Scalar;
 use smallvec::SmallVec;
 
-use crate::buffer::Slot;
-use crate::host::{HostData, Readback};
-use crate::plan::CallPlan;
-use crate::pool::Allocation;
-use crate::replay::Run;
+use crate::memory::{Allocation, HostData, Readback, Slot};
+use crate::plan::Run;
 
 /// A stage, ready to launch.
 pub(crate) enum Prepared {
-    /// A plan over buffers.
-    Launch(Planned),
-    /// A segment of a compiled pipeline, by its number.
-    Segment(Run, usize),
+    /// A segment of a run, by its number.
+    Segment(Arc<Run>, usize),
     /// Data for a buffer.
     Upload { to: Arc<Allocation>, data: HostData },
     /// A buffer's data, for the host.
@@ -30,18 +24,6 @@ pub(crate) enum Prepared {
     /// A kernel that fails.
     #[cfg(test)]
     Faulty { output: Arc<Allocation>, fault: crate::engine::tests::Fault },
-}
-
-/// A plan with its buffers and run-time values. Holding the memory keeps it alive until the command ended, whatever
-/// becomes of the buffers.
-pub(crate) struct Planned {
-    pub(crate) plan: Arc<CallPlan>,
-    /// What copies the output, if it is read after it was written.
-    pub(crate) copy: Option<Arc<CallPlan>>,
-    pub(crate) inputs: SmallVec<[Arc<Allocation>; 3]>,
-    pub(crate) output: Arc<Allocation>,
-    /// The values of each step.
-    pub(crate) params: Vec<Vec<Scalar>>,
 }
 
 /// Bytes that are copied to or from the device in a microsecond, at worst: what is not measured by kind must be guessed by
@@ -56,8 +38,7 @@ fn copy_time(bytes: usize) -> Duration {
 impl Prepared {
     fn cost(&self) -> Option<Duration> {
         match self {
-            Prepared::Launch(planned) => planned.plan.cost(),
-            Prepared::Segment(run, index) => run.plan.compiled.cost(&run.segments[*index]),
+            Prepared::Segment(run, index) => run.compiled.cost(&run.segments[*index]),
             Prepared::Upload { data, .. } => Some(copy_time(data.len())),
             Prepared::Download { bytes, .. } => Some(copy_time(*bytes)),
             Prepared::Nothing => Some(Duration::ZERO),
@@ -76,6 +57,10 @@ pub(crate) struct Job {
     /// When it was submitted, if somebody wants to know.
     pub(crate) submitted: Option<Instant>,
     pub(crate) stages: SmallVec<[Prepared; 1]>,
+    /// The user's stage that each of them belongs to.
+    of: SmallVec<[usize; 1]>,
+    /// How many stages the user has.
+    users: usize,
     reads: SmallVec<[ResourceId; 3]>,
     writes: SmallVec<[ResourceId; 1]>,
     read: SmallVec<[Arc<Slot>; 3]>,
@@ -83,14 +68,36 @@ pub(crate) struct Job {
 }
 
 impl Job {
+    /// What is added from now on belongs to the user's next stage.
+    pub(crate) fn begin_stage(&mut self) {
+        self.users += 1;
+    }
+
     /// Adds a stage that reads and then writes these buffers.
     pub(crate) fn push(&mut self, stage: Prepared, reads: &[&Arc<Slot>], writes: &[&Arc<Slot>]) {
         self.touch(reads, writes);
+        self.add(stage);
+    }
+
+    /// Adds a run, which reads and then writes these buffers.
+    pub(crate) fn push_run(&mut self, run: Run, reads: &[&Arc<Slot>], writes: &[&Arc<Slot>]) {
+        self.touch(reads, writes);
+        let run = Arc::new(run);
+        if run.segments.is_empty() {
+            self.add(Prepared::Nothing);
+        }
+        for index in 0..run.segments.len() {
+            self.add(Prepared::Segment(run.clone(), index));
+        }
+    }
+
+    fn add(&mut self, stage: Prepared) {
         self.stages.push(stage);
+        self.of.push(self.users.saturating_sub(1));
     }
 
     /// Says that it reads, and then writes, these buffers.
-    pub(crate) fn touch(&mut self, reads: &[&Arc<Slot>], writes: &[&Arc<Slot>]) {
+    fn touch(&mut self, reads: &[&Arc<Slot>], writes: &[&Arc<Slot>]) {
         for slot in reads {
             // What it wrote itself comes from nobody else.
             if !self.reads.contains(&slot.resource()) && !self.writes.contains(&slot.resource()) {
@@ -109,19 +116,18 @@ impl Job {
     /// The user's stage that one of its own belongs to, and how many the user has.
     pub(crate) fn users_stage(&self, stage: usize) -> (usize, usize) {
         match self.stages.get(stage) {
-            Some(Prepared::Segment(run, index)) => {
-                let compiled = &run.plan.compiled;
-                (compiled.stage_of(&run.segments[*index]), compiled.spec.stages.len())
+            // A plan by itself, whose stages are the user's.
+            Some(Prepared::Segment(run, index)) if self.users == 0 => {
+                (run.compiled.stage_of(&run.segments[*index]), run.compiled.blueprint.labels.len())
             }
-            _ => (stage, self.stages.len()),
+            _ => (self.of.get(stage).copied().unwrap_or(0), self.users),
         }
     }
 
     /// What one of its stages is called.
     pub(crate) fn label(&self, stage: usize) -> String {
         match self.stages.get(stage) {
-            Some(Prepared::Segment(run, index)) => run.plan.compiled.label(&run.segments[*index]),
-            Some(Prepared::Launch(planned)) => planned.plan.name().to_owned(),
+            Some(Prepared::Segment(run, index)) => run.compiled.label(&run.segments[*index]),
             Some(Prepared::Upload { .. }) => "write".to_owned(),
             Some(Prepared::Download { .. }) => "read".to_owned(),
             _ => "nothing".to_owned(),

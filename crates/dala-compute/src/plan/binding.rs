@@ -1,0 +1,112 @@
+//! Compiled stages over memory.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use dala_plan::Place;
+use smallvec::SmallVec;
+
+use super::compiled::{Compiled, Segment, Values};
+use crate::engine::{EngineError, Launch, Sequence};
+use crate::memory::{Allocation, Holder, Pool};
+
+/// The launches of compiled stages over memory, with their scratch memory.
+pub(crate) struct Bound {
+    pub(crate) launches: Vec<Launch>,
+    /// What was handed to the engine together.
+    sequences: Mutex<Sequences>,
+    /// Whether it is run again and again.
+    repeated: bool,
+    _scratch: SmallVec<[Allocation; 1]>,
+}
+
+/// Segments, with what the engine runs for each.
+type Sequences = SmallVec<[(Segment, Arc<Sequence>); 1]>;
+
+impl Bound {
+    /// Binds stages to the memory of their buffers. For the thread that drives the device; `settle` waits for what was launched,
+    /// where data must be copied first.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory, or the device fails.
+    pub(crate) fn new(
+        compiled: &Compiled,
+        memory: &[Arc<Allocation>],
+        values: &Values,
+        repeated: bool,
+        pool: &Pool,
+        settle: impl FnOnce(),
+    ) -> Result<Bound, EngineError> {
+        if compiled.constants.needs_upload() {
+            settle();
+        }
+        let constants = compiled.constants.on_device(pool)?;
+        let scratch = compiled.blueprint.scratch.iter().map(|bytes| pool.allocate(*bytes));
+        let scratch = scratch.collect::<Result<SmallVec<[Allocation; 1]>, _>>()?;
+        let of = |place: &Place| {
+            let found = match *place {
+                Place::Input(number) => memory.get(number).map(|memory| &**memory),
+                Place::Transient(number) => scratch.get(number),
+                Place::Constant(number) => constants.get(number),
+                Place::Output => None,
+            };
+            let missing = || EngineError::internal(format!("a fault of this library: {place:?} is not there"));
+            pool.memory(found.ok_or_else(missing)?).cloned()
+        };
+        let mut launches = Vec::with_capacity(compiled.steps.len());
+        for (index, (step, planned)) in compiled.steps.iter().zip(&compiled.blueprint.steps).enumerate() {
+            launches.push(Launch {
+                step: step.launched.clone(),
+                reads: planned.reads.iter().map(of).collect::<Result<_, _>>()?,
+                outputs: planned.writes.iter().map(of).collect::<Result<_, _>>()?,
+                params: values.get(index).cloned().unwrap_or_default(),
+            });
+        }
+        if launches.len() > 1 {
+            compiled.foreseen.call_once(|| pool.engine.foresee(&launches));
+        }
+        Ok(Bound { launches, sequences: Mutex::default(), repeated, _scratch: scratch })
+    }
+
+    /// What the engine runs for a segment.
+    pub(crate) fn sequence(&self, segment: &Segment) -> Arc<Sequence> {
+        // Nothing is left half-done by a panic under this lock.
+        let mut sequences = self.sequences.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, sequence)) = sequences.iter().find(|(own, _)| own == segment) {
+            return sequence.clone();
+        }
+        // Other cuts are of the past.
+        sequences.retain(|(own, _)| own.end <= segment.start || segment.end <= own.start);
+        let sequence = Arc::new(Sequence::new(self.launches[segment.clone()].to_vec(), self.repeated));
+        sequences.push((segment.clone(), sequence.clone()));
+        sequence
+    }
+}
+
+/// What a plan's first run bound, for the next ones. Buffers that are freed let go of it.
+#[derive(Default)]
+pub(crate) struct Binding(Mutex<Option<Arc<Bound>>>);
+
+impl Binding {
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Bound>>> {
+        // Nothing is left half-done by a panic under this lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn get(&self) -> Option<Arc<Bound>> {
+        self.lock().clone()
+    }
+
+    pub(crate) fn put(&self, bound: Arc<Bound>) {
+        *self.lock() = Some(bound);
+    }
+}
+
+impl Holder for Binding {
+    /// Lets go of the memory; a run that uses it still holds it.
+    fn let_go(&self) {
+        let bound = self.lock().take();
+        // Not under the lock: giving memory back takes others.
+        drop(bound);
+    }
+}
