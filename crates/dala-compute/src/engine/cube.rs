@@ -239,14 +239,14 @@ impl CubeEngine {
     /// Queues what a sequence launches. On the device's own thread.
     fn run_one(&self, sequence: &Sequence) -> Result<(), EngineError> {
         let repeated = match sequence.repeated {
-            true => sequence.notes.get_or_put(|| Repeated::new(sequence.launches.len())),
+            true => sequence.notes.get_or_put(|| Repeated::new(sequence.launches().len())),
             false => None,
         };
         if let Some(recording) = repeated.and_then(|repeated| self.recording(sequence, repeated)) {
             return self.replay(sequence, &recording);
         }
         let mut whole = Ok(());
-        for (number, launch) in sequence.launches.iter().enumerate() {
+        for (number, launch) in sequence.launches().iter().enumerate() {
             whole = whole.and(self.launch_one(launch, repeated.map(|repeated| &repeated.prepared[number])));
         }
         whole
@@ -278,7 +278,7 @@ impl CubeEngine {
             client.graph_prepare()?;
             let _window = Window(client);
             client.start_capture()?;
-            for (launch, prepared) in sequence.launches.iter().zip(&repeated.prepared) {
+            for (launch, prepared) in sequence.launches().iter().zip(&repeated.prepared) {
                 if let Err(refused) = self.queue_one(launch, Some(prepared)) {
                     return Ok(Err(refused));
                 }
@@ -287,7 +287,7 @@ impl CubeEngine {
         };
         let graph = Some(guarded(take)??);
         let (mut inputs, mut written): (Vec<Memory>, Vec<&Memory>) = (Vec::new(), Vec::new());
-        for launch in &sequence.launches {
+        for launch in sequence.launches() {
             for read in &launch.reads {
                 if !inputs.iter().chain(written.iter().copied()).any(|own| own.is(read)) {
                     inputs.push(read.clone());
@@ -308,7 +308,7 @@ impl CubeEngine {
             // SAFETY: the sequence holds every buffer that is used, and all work on them is on this stream.
             unsafe { graph.replay() }
         })?;
-        self.launches.fetch_add(sequence.launches.len() as u64, Ordering::Relaxed);
+        self.launches.fetch_add(sequence.launches().len() as u64, Ordering::Relaxed);
         Ok(())
     }
 

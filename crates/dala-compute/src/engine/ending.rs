@@ -74,7 +74,7 @@ pub fn attend_exit() {
     let _ = ATTENDING.try_with(|_| ());
 }
 
-/// To be called before a device is opened: whoever ends the process, our handler runs before others, or soon after.
+/// To be called before a driver is loaded or a device opened: whoever ends the process, our handler runs before others, or soon after.
 pub(super) fn stay_first() {
     run_first();
     // When the newest device was opened, while a thread looks after it.

@@ -204,7 +204,7 @@ impl Engine for FakeEngine {
     fn run(&self, sequences: &[Arc<Sequence>]) -> Vec<Result<(), EngineError>> {
         let all = |sequence: &Arc<Sequence>| {
             // As on a real device, what comes after a launch that failed is launched too.
-            let results: Vec<_> = sequence.launches.iter().map(|launch| self.launch_one(launch)).collect();
+            let results: Vec<_> = sequence.launches().iter().map(|launch| self.launch_one(launch)).collect();
             results.into_iter().collect()
         };
         sequences.iter().map(all).collect()

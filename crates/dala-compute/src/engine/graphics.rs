@@ -7,6 +7,7 @@ use cubecl::future::block_on;
 use cubecl::wgpu::{WgpuInitError, WgpuSetup, wgpu};
 
 use super::adapter::Adapter;
+use super::ending::stay_first;
 use super::held::HeldThread;
 use super::info::{AdapterId, Backend, DeviceKind, describe};
 use super::interop::Graphics;
@@ -26,6 +27,8 @@ fn instance(backend: Backend) -> wgpu::Instance {
     static INSTANCES: OnceLock<Mutex<HashMap<Backend, wgpu::Instance>>> = OnceLock::new();
     let mut instances = INSTANCES.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
     let make = || {
+        // Drivers make their compilers here, before any device is opened.
+        stay_first();
         wgpu::Instance::new(wgpu::InstanceDescriptor {
             backends: api(backend).into(),
             ..wgpu::InstanceDescriptor::new_without_display_handle()

@@ -1,6 +1,7 @@
 //! What engines run: tasks over memory.
 
 use std::any::Any;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use dala_kernels::launch::Geometry;
@@ -60,7 +61,9 @@ impl Launch {
 pub(crate) struct Sequence {
     /// What an engine keeps of it, if it is repeated. First, because it is to be dropped before the memory.
     pub(super) notes: Notes,
-    pub(crate) launches: Vec<Launch>,
+    all: Arc<[Launch]>,
+    /// Which of them are its own.
+    own: Range<usize>,
     /// The memory that they write, each once.
     pub(crate) outputs: SmallVec<[Memory; 2]>,
     /// Whether it is run again and again as it is, so that it is worth an engine's while to prepare.
@@ -68,14 +71,20 @@ pub(crate) struct Sequence {
 }
 
 impl Sequence {
-    pub(crate) fn new(launches: Vec<Launch>, repeated: bool) -> Sequence {
+    /// Some of these launches.
+    pub(crate) fn new(all: &Arc<[Launch]>, own: Range<usize>, repeated: bool) -> Sequence {
         let mut outputs: SmallVec<[Memory; 2]> = SmallVec::new();
-        for output in launches.iter().flat_map(|launch| &launch.outputs) {
+        for output in all[own.clone()].iter().flat_map(|launch| &launch.outputs) {
             if !outputs.iter().any(|own| own.is(output)) {
                 outputs.push(output.clone());
             }
         }
-        Sequence { launches, outputs, repeated, notes: Notes::default() }
+        Sequence { all: all.clone(), own, outputs, repeated, notes: Notes::default() }
+    }
+
+    /// Its launches, in order.
+    pub(crate) fn launches(&self) -> &[Launch] {
+        &self.all[self.own.clone()]
     }
 }
 

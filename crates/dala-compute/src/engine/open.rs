@@ -21,6 +21,7 @@ use super::panics::silence_caught_panics;
 /// The adapters of a back end, by number: what kind each is. None of them is opened, and a back end that is not built in, or
 /// finds no driver, has none.
 pub(crate) fn kinds(backend: Backend) -> Vec<DeviceKind> {
+    attend_exit();
     let kinds = caught(|| match backend {
         _ if !backend.is_built() => Vec::new(),
         Backend::Cpu => vec![DeviceKind::Cpu],
@@ -40,6 +41,7 @@ pub(crate) fn kinds(backend: Backend) -> Vec<DeviceKind> {
 #[cfg(any(feature = "cuda", feature = "rocm"))]
 fn native<E>(device: impl Fn(usize) -> Result<cubecl::Device, E>) -> Vec<DeviceKind> {
     const MOST: usize = 64;
+    stay_first();
     (0..MOST).map_while(|number| device(number).ok()).map(|_| DeviceKind::Discrete).collect()
 }
 

@@ -11,7 +11,7 @@ use crate::memory::{Allocation, Holder, Pool};
 
 /// The launches of compiled stages over memory, with their scratch memory.
 pub(crate) struct Bound {
-    pub(crate) launches: Vec<Launch>,
+    pub(crate) launches: Arc<[Launch]>,
     /// What was handed to the engine together.
     sequences: Mutex<Sequences>,
     /// Whether it is run again and again.
@@ -65,7 +65,7 @@ impl Bound {
         if launches.len() > 1 {
             compiled.foreseen.call_once(|| pool.engine.foresee(&launches));
         }
-        Ok(Bound { launches, sequences: Mutex::default(), repeated, _scratch: scratch })
+        Ok(Bound { launches: launches.into(), sequences: Mutex::default(), repeated, _scratch: scratch })
     }
 
     /// What the engine runs for a segment.
@@ -77,7 +77,7 @@ impl Bound {
         }
         // Other cuts are of the past.
         sequences.retain(|(own, _)| own.end <= segment.start || segment.end <= own.start);
-        let sequence = Arc::new(Sequence::new(self.launches[segment.clone()].to_vec(), self.repeated));
+        let sequence = Arc::new(Sequence::new(&self.launches, segment.clone(), self.repeated));
         sequences.push((segment.clone(), sequence.clone()));
         sequence
     }

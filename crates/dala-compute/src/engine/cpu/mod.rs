@@ -290,10 +290,10 @@ impl Engine for CpuEngine {
     }
 
     fn run(&self, sequences: &[Arc<Sequence>]) -> Vec<Result<(), EngineError>> {
-        let launches = sequences.iter().map(|sequence| sequence.launches.len() as u64).sum();
+        let launches = sequences.iter().map(|sequence| sequence.launches().len() as u64).sum();
         self.launches.fetch_add(launches, Ordering::Relaxed);
         let known = |sequence: &Arc<Sequence>| sequence.notes.get::<ReadySequence>().is_some();
-        let new: Vec<&Launch> = sequences.iter().filter(|own| !known(own)).flat_map(|own| &own.launches).collect();
+        let new: Vec<&Launch> = sequences.iter().filter(|own| !known(own)).flat_map(|own| own.launches()).collect();
         // Of all of them at once, so that kernels that are new are built side by side.
         let mut new = self.all_ready(&new).into_iter();
         let mut ready: SmallVec<[Cow<'_, ReadySequence>; 4]> = SmallVec::new();
@@ -302,7 +302,7 @@ impl Engine for CpuEngine {
                 ready.push(Cow::Borrowed(known));
                 continue;
             }
-            let own: ReadySequence = new.by_ref().take(sequence.launches.len()).collect();
+            let own: ReadySequence = new.by_ref().take(sequence.launches().len()).collect();
             if sequence.repeated && own.iter().all(Result::is_ok) {
                 sequence.notes.put(own.clone());
             }
@@ -324,7 +324,7 @@ impl Engine for CpuEngine {
         };
         let run_all = |(sequence, ready): (&Arc<Sequence>, &Cow<'_, ReadySequence>)| {
             let mut whole = Ok(());
-            for result in sequence.launches.iter().zip(ready.iter()).map(run) {
+            for result in sequence.launches().iter().zip(ready.iter()).map(run) {
                 whole = whole.and(result);
             }
             whole
@@ -335,7 +335,7 @@ impl Engine for CpuEngine {
     fn profile(&self, launch: &Launch) -> Result<Duration, EngineError> {
         // What is built is not what is measured.
         self.all_ready(&[launch]).remove(0)?;
-        let sequence = [Arc::new(Sequence::new(vec![launch.clone()], false))];
+        let sequence = [Arc::new(Sequence::new(&Arc::from([launch.clone()]), 0..1, false))];
         let start = Instant::now();
         self.run(&sequence).remove(0)?;
         Ok(start.elapsed())
