@@ -82,7 +82,7 @@ fn describe(out: &mut dyn Write, name: &str, model: &Model, batch: usize, networ
     rows.push(["operators".to_owned(), operators.join(", ")]);
     rows.push(["parameters".to_owned(), thousands(model.parameters())]);
     let weights = format_memory(weight_bytes(network) as u64);
-    rows.push(["layers".to_owned(), format!("{} after folding, with {weights} of weights", network.layers.len())]);
+    rows.push(["layers".to_owned(), format!("{}, with {weights} of weights", network.layers.len())]);
     if model.fixed_batch().is_some() {
         rows.push(["batch".to_owned(), format!("{batch}, fixed")]);
     }

@@ -4,10 +4,10 @@ use std::cell::Cell;
 
 use crate::ModelError;
 use crate::error::shown;
-use crate::limits::{MAX_FOLDED, MIN_FOLDED};
+use crate::limits::{MAX_ON_HOST, MIN_ON_HOST};
 
 /// Values that decide shapes have fewer elements than this; larger ones are weights.
-const SMALL: usize = 4096;
+pub(crate) const SMALL: usize = 4096;
 
 /// How many elements may still be computed. For weights in proportion to the file, so that a small one cannot ask for much;
 /// what decides shapes has a part that weights do not use up.
@@ -19,8 +19,8 @@ pub(crate) struct Budget {
 impl Budget {
     /// For a file with so many elements in its weights.
     pub(crate) fn new(weights: usize) -> Budget {
-        let weights = weights.saturating_mul(4).clamp(MIN_FOLDED, MAX_FOLDED);
-        Budget { shapes: Cell::new(MIN_FOLDED), weights: Cell::new(weights) }
+        let weights = weights.saturating_mul(4).clamp(MIN_ON_HOST, MAX_ON_HOST);
+        Budget { shapes: Cell::new(MIN_ON_HOST), weights: Cell::new(weights) }
     }
 
     /// Takes `elements` if that many are left.

@@ -1,10 +1,10 @@
-//! Computes layers on the host whose inputs are all constants: what decides shapes, and weights made from weights.
+//! Computes layers on the host whose inputs are all constants and whose results are small: what decides shapes.
 
 use dala_kernels::Parts;
 use dala_spec::{Data, Shape, TensorType};
 
 use crate::Value;
-use crate::budget::Budget;
+use crate::budget::{Budget, SMALL};
 use crate::lower::Lowerer;
 use crate::op::Compute;
 
@@ -17,7 +17,9 @@ pub(crate) fn evaluate(
 ) -> Option<Vec<Data>> {
     let shapes: Vec<&Shape> = inputs.iter().map(|value| &value.ty.shape).collect();
     let constant = inputs.iter().all(|value| value.constant.is_some());
-    if !constant || !budget.take(compute.cost(&shapes, types)?) {
+    // What is large decides no shapes: it is computed once by the device.
+    let small = types.iter().all(|ty| ty.shape.len() < SMALL);
+    if !constant || !small || !budget.take(compute.cost(&shapes, types)?) {
         return None;
     }
     if types.iter().all(|ty| ty.shape.is_empty()) {

@@ -13,7 +13,6 @@
 //! - [`ModelError`], [`LoadError`]: why a file was refused
 
 mod attribute;
-mod batch_norm;
 mod budget;
 mod error;
 mod graph;

@@ -22,8 +22,8 @@ pub const MAX_WEIGHTS: usize = 1 << 31;
 /// Elements of the outputs of all layers.
 pub const MAX_ACTIVATIONS: usize = 1 << 36;
 /// Elements computed on the host while resolving, however large the file is.
-pub const MAX_FOLDED: usize = 64 << 20;
+pub const MAX_ON_HOST: usize = 64 << 20;
 /// Elements that may be computed on the host however small the file is.
-pub const MIN_FOLDED: usize = 2 << 20;
+pub const MIN_ON_HOST: usize = 2 << 20;
 /// Characters of a name that an error shows.
 pub const SHOWN_CHARACTERS: usize = 80;

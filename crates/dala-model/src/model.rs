@@ -4,7 +4,6 @@ use std::path::Path;
 
 use bytes::Bytes;
 
-use crate::batch_norm::Known;
 use crate::graph::Graph;
 use crate::limits::MAX_FILE_BYTES;
 use crate::{Dim, ModelError, Network, Port, read, resolve};
@@ -17,8 +16,6 @@ pub struct Model {
     outputs: Vec<Port>,
     operators: Vec<(String, usize)>,
     parameters: usize,
-    /// Weights made while reading, for networks to share.
-    known: Known,
     /// The smallest batch that fits the shapes in the file, and whether it is the only one.
     smallest: usize,
     only: bool,
@@ -31,8 +28,8 @@ impl Model {
     /// A [`ModelError`] for anything that is not a supported model; nodes that are not supported are listed all at once.
     pub fn read(bytes: impl Into<Bytes>) -> Result<Model, ModelError> {
         let read::File { graph, inputs, outputs, operators, parameters } = read::read(bytes.into())?;
-        let (known, smallest, only) = (Known::default(), 1, false);
-        let mut model = Model { graph, inputs, outputs: Vec::new(), operators, parameters, known, smallest, only };
+        let (smallest, only) = (1, false);
+        let mut model = Model { graph, inputs, outputs: Vec::new(), operators, parameters, smallest, only };
         let network = model.check()?;
         let (open, smallest) = (model.fixed_batch().is_none(), model.smallest);
         model.outputs = outputs
@@ -55,17 +52,17 @@ impl Model {
     fn check(&mut self) -> Result<Network, ModelError> {
         if let Some(fixed) = self.fixed_batch() {
             self.smallest = fixed;
-            return resolve::resolve(&self.graph, &self.inputs, fixed, &mut self.known);
+            return resolve::resolve(&self.graph, &self.inputs, fixed);
         }
-        let error = match resolve::resolve(&self.graph, &self.inputs, 1, &mut self.known) {
+        let error = match resolve::resolve(&self.graph, &self.inputs, 1) {
             Err(error @ (ModelError::ShapeMismatch { .. } | ModelError::BadValue { .. })) => error,
             other => return other,
         };
         // A shape that is written down may be one for several.
         for batch in self.graph.batches() {
-            if let Ok(network) = resolve::resolve(&self.graph, &self.inputs, batch, &mut self.known) {
+            if let Ok(network) = resolve::resolve(&self.graph, &self.inputs, batch) {
                 self.smallest = batch;
-                self.only = resolve::resolve(&self.graph, &self.inputs, batch * 2, &mut self.known).is_err();
+                self.only = resolve::resolve(&self.graph, &self.inputs, batch * 2).is_err();
                 return Ok(network);
             }
         }
@@ -133,8 +130,7 @@ impl Model {
         let allowed = match self.fixed_batch() {
             Some(fixed) if fixed != batch => fixed.to_string(),
             _ if batch == 0 => "at least 1".to_owned(),
-            // The list is short, and what it holds is shared.
-            _ => return resolve::resolve(&self.graph, &self.inputs, batch, &mut self.known.clone()),
+            _ => return resolve::resolve(&self.graph, &self.inputs, batch),
         };
         Err(ModelError::Batch { asked: batch, allowed })
     }
@@ -161,8 +157,8 @@ mod tests {
         assert_eq!(model.fixed_batch(), None);
         let network = model.resolve(3).unwrap();
         assert_eq!(network.values[network.outputs[0]].ty.shape.dims(), [3, 10]);
-        // The shape arithmetic, the constants and the normalisation are gone.
-        assert_eq!(network.layers.len(), 23);
+        // The shape arithmetic and the constants are gone.
+        assert_eq!(network.layers.len(), 24);
     }
 
     #[test]

@@ -30,6 +30,7 @@ impl Op {
     }
 
     /// What it computes, if that is a `T`.
+    #[cfg(test)]
     pub(crate) fn downcast<T: Compute>(&self) -> Option<&T> {
         let any: &dyn Any = &*self.compute;
         any.downcast_ref()

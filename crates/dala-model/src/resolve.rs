@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use dala_spec::{Data, Scalar, Shape, TensorType};
 
-use crate::batch_norm::{self, Known};
 use crate::budget::Budget;
 use crate::error::shown;
 use crate::graph::{Graph, Node};
@@ -14,8 +13,8 @@ use crate::op::Compute;
 use crate::ops::{Call, Given, Outcome, tensor_type};
 use crate::{Dim, Layer, ModelError, Network, Op, Port, Value, host};
 
-/// The network, with weights that are `known` used and new ones added to them.
-pub(crate) fn resolve(graph: &Graph, inputs: &[Port], batch: usize, known: &mut Known) -> Result<Network, ModelError> {
+/// The network for a batch size.
+pub(crate) fn resolve(graph: &Graph, inputs: &[Port], batch: usize) -> Result<Network, ModelError> {
     let budget = Budget::new(graph.elements);
     let mut walk = Walk { graph, numbers: HashMap::new(), values: Vec::new(), layers: Vec::new(), budget };
     let mut network_inputs = Vec::new();
@@ -35,7 +34,6 @@ pub(crate) fn resolve(graph: &Graph, inputs: &[Port], batch: usize, known: &mut 
     let outputs = graph.outputs.iter().map(|&output| walk.number(output, "the graph's output"));
     let outputs = outputs.collect::<Result<Vec<_>, _>>()?;
     let mut network = Network { values: walk.values, layers: walk.layers, inputs: network_inputs, outputs };
-    batch_norm::fold(&mut network, graph.elements, known);
     tidy(&mut network);
     check_size(&network)?;
     Ok(network)

@@ -91,6 +91,43 @@ fn values_are_split() {
     run_small(net, &x, &[2, 3, 1, 2], &expected, &[2, 2, 1, 2]);
 }
 
+/// Weights that are made of weights are computed by the device, before the first run and never again.
+#[test]
+fn weights_are_computed_once() {
+    const SIZE: usize = 96;
+    let weights: Vec<f32> = (0..SIZE * SIZE).map(|index| (index % 13) as f32 - 6.0).collect();
+    let net = Net::new(13)
+        .x(&[-1, SIZE as i64])
+        .floats("w", &[SIZE as i64, SIZE as i64], weights.clone())
+        .floats("half", &[1], vec![0.5])
+        .node("Transpose", &["w"], "turned", vec![])
+        .node("Mul", &["turned", "half"], "scaled", vec![])
+        .node("MatMul", &["x", "scaled"], "y", vec![])
+        .output("y");
+    let x: Vec<f32> = (0..2 * SIZE).map(|index| (index % 5) as f32).collect();
+    let product = |at: usize| {
+        let (row, column) = (&x[at / SIZE * SIZE..][..SIZE], &weights[at % SIZE * SIZE..][..SIZE]);
+        row.iter().zip(column).map(|(x, w)| x * w * 0.5).sum()
+    };
+    let expected: Vec<f32> = (0..2 * SIZE).map(product).collect();
+    for name in devices() {
+        let device = Device::open(&name).unwrap();
+        device.add_model("small", &Model::read(net.bytes()).unwrap()).unwrap();
+        let x = Buffer::from_slice(&device, &x, [2, SIZE]).unwrap();
+        let y = Buffer::zeros(&device, DType::F32, [2, SIZE]).unwrap();
+        let plan = device.compile(&Pipeline::new().stage(Stage::run_kernel("small", [&x], &y, ()))).unwrap();
+        assert!(plan.explain().contains("computed once, from constants alone"), "{}", plan.explain());
+        assert_eq!(plan.launches(), 1, "{name}: {}", plan.explain());
+        let launches = [0; 3].map(|_| {
+            let before = device.stats().launches;
+            plan.run().unwrap();
+            device.stats().launches - before
+        });
+        assert!(launches[0] > 1 && launches[1..] == [1, 1], "{name}: {launches:?}");
+        close(&name, &y.read::<f32>().unwrap(), &expected, 1e-5);
+    }
+}
+
 fn run_small(net: Net, x: &[f32], from: &[usize], expected: &[f32], to: &[usize]) {
     for name in devices() {
         let device = Device::open(&name).unwrap();

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dala_plan::Place;
+use dala_plan::plan::Constant;
 use smallvec::SmallVec;
 
 use super::compiled::{Compiled, Segment, Values};
@@ -40,14 +41,14 @@ impl Bound {
         if compiled.constants.needs_upload() {
             settle();
         }
-        let constants = compiled.constants.on_device(pool)?;
+        let constants = compiled.constants.on_device(|constants| bring(constants, &compiled.preparation, pool))?;
         let scratch = compiled.blueprint.scratch.iter().map(|bytes| pool.allocate(*bytes));
         let scratch = scratch.collect::<Result<SmallVec<[Allocation; 1]>, _>>()?;
         let of = |place: &Place| {
             let found = match *place {
                 Place::Input(number) => memory.get(number).map(|memory| &**memory),
                 Place::Transient(number) => scratch.get(number),
-                Place::Constant(number) => constants.get(number),
+                Place::Constant(number) => constants.get(number).map(|memory| &**memory),
                 Place::Output => None,
             };
             let missing = || EngineError::internal(format!("a fault of this library: {place:?} is not there"));
@@ -81,6 +82,48 @@ impl Bound {
         sequences.push((segment.clone(), sequence.clone()));
         sequence
     }
+}
+
+/// Brings constants to the device: lets it compute those that are made of others, and copies those that are given.
+fn bring(
+    constants: &[Constant],
+    preparation: &Mutex<Option<Box<Compiled>>>,
+    pool: &Pool,
+) -> Result<Vec<Arc<Allocation>>, EngineError> {
+    let mut preparation = preparation.lock().unwrap_or_else(PoisonError::into_inner);
+    let prepared = match &*preparation {
+        Some(preparation) => prepare(preparation, pool)?,
+        None => Vec::new(),
+    };
+    // What only it needs is let go of before the rest is copied.
+    *preparation = None;
+    let own = |constant: &Constant| match constant {
+        Constant::Given(data) => {
+            let bytes = data.to_bytes();
+            let memory = pool.allocate(bytes.len())?;
+            pool.upload(&memory, &bytes)?;
+            Ok(Arc::new(memory))
+        }
+        Constant::Prepared { buffer, .. } => prepared
+            .get(*buffer)
+            .cloned()
+            .ok_or_else(|| EngineError::internal("a fault of this library: a constant was not prepared")),
+    };
+    constants.iter().map(own).collect()
+}
+
+/// Runs what computes constants, and waits for it.
+fn prepare(preparation: &Compiled, pool: &Pool) -> Result<Vec<Arc<Allocation>>, EngineError> {
+    let buffers = preparation.blueprint.externals.iter();
+    let buffers = buffers.map(|buffer| pool.allocate(buffer.ty.shape.len() * buffer.ty.dtype.size()).map(Arc::new));
+    let buffers = buffers.collect::<Result<Vec<_>, _>>()?;
+    let values = preparation.values(|_| None).map_err(|error| EngineError::internal(error.to_string()))?;
+    let bound = Bound::new(preparation, &buffers, &values, false, pool, || ())?;
+    let sequence = bound.sequence(&(0..bound.launches.len()));
+    pool.engine.run(std::slice::from_ref(&sequence)).into_iter().collect::<Result<(), _>>()?;
+    let outcome = pool.engine.synchronise(sequence.outputs.to_vec()).wait();
+    outcome.into_iter().collect::<Result<(), _>>()?;
+    Ok(buffers)
 }
 
 /// What a plan's first run bound, for the next ones. Buffers that are freed let go of it.

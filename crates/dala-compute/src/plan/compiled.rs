@@ -23,6 +23,8 @@ pub(crate) struct Compiled {
     pub(crate) kernels: Vec<Option<Arc<Kernel>>>,
     pub(super) steps: Vec<Step>,
     pub(super) constants: Constants,
+    /// What computes those that are made of others, until it did.
+    pub(super) preparation: Mutex<Option<Box<Compiled>>>,
     grouping: Mutex<Grouping>,
     runs: AtomicU64,
     /// The device knows what will be launched.
@@ -62,6 +64,12 @@ impl Compiled {
         };
         let steps: Vec<Step> = blueprint.steps.iter().map(step).collect();
         let constants = Constants::new(std::mem::take(&mut blueprint.constants));
+        let preparation = blueprint.preparation.as_deref_mut().map(|own| {
+            let whole = own.clone();
+            // What is left is for people to read.
+            own.constants.clear();
+            Box::new(Compiled::new(whole, PipelineSpec::default(), Vec::new(), facts))
+        });
         // What is one launch stays one.
         let next = if steps.len() > 1 { 1 } else { u64::MAX };
         Compiled {
@@ -71,6 +79,7 @@ impl Compiled {
             kernels,
             steps,
             constants,
+            preparation: Mutex::new(preparation),
             runs: AtomicU64::new(0),
             foreseen: Once::new(),
         }

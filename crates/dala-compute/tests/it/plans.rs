@@ -1,7 +1,8 @@
 //! Plans: run again, rebound, freed, warmed up, looked at, and wrong ones refused.
 
 use dala_compute::{
-    Buffer, DType, Data, Device, Error, Lane, Params, Pipeline, PlanOptions, Stage, TensorType, Transient, trace,
+    Buffer, DType, Data, Device, DeviceKind, Error, Lane, Operand, Params, Pipeline, PlanOptions, Stage, TensorType,
+    Transient, trace,
 };
 
 use dala_kernels::{Kernel, Reference};
@@ -265,6 +266,45 @@ fn programs_that_tell_channels_apart_are_part_of_filters() {
             launches.push(plan.launches());
         }
         assert_eq!(launches, [1, 1], "{}", device.info().id);
+    }
+}
+
+/// A row that counts for all rows is read by the kernel that makes the rows, also where they are no whole vectors.
+#[test]
+fn rows_are_read_by_the_kernel_before() {
+    type Case = (&'static str, &'static [&'static [usize]], &'static [usize], Params);
+    let by_channel = || Params::new().with("padding", vec![1, 1, 1, 1]).with("groups", 24);
+    let cases: [Case; 7] = [
+        ("matmul", &[&[10, 32], &[32, 64]], &[10, 64], Params::new()),
+        ("matmul", &[&[2, 10, 32], &[32, 19]], &[2, 10, 19], Params::new()),
+        ("conv2d", &[&[1, 9, 8, 6], &[3, 3, 6, 16], &[16]], &[1, 7, 6, 16], Params::new()),
+        ("conv2d", &[&[1, 9, 8, 24], &[3, 3, 1, 24], &[24]], &[1, 9, 8, 24], by_channel()),
+        ("max_pool2d", &[&[2, 8, 8, 12]], &[2, 7, 7, 12], Params::new()),
+        ("softmax", &[&[6, 40]], &[6, 40], Params::new()),
+        ("layer_norm", &[&[5, 33], &[33], &[33]], &[5, 33], Params::new()),
+    ];
+    for device in devices() {
+        for (number, (kernel, inputs, output, params)) in cases.iter().enumerate() {
+            let random = &mut Random(number as u64);
+            let mut data =
+                |dims: &[usize]| upload(&device, &ordinary(random, &TensorType::new(DType::F32, dims)), dims);
+            let inputs: Vec<Buffer> = inputs.iter().map(|dims| data(dims)).collect();
+            let row = data(&output[output.len() - 1..]);
+            let y = Buffer::zeros(&device, DType::F32, *output).unwrap();
+            let [made, scaled] = [Transient::new(), Transient::new()];
+            let stages = Pipeline::new()
+                .stage(Stage::run_kernel(*kernel, &inputs, &made, params.clone()))
+                .stage(Stage::run_kernel("elementwise_mul", [Operand::from(&made), Operand::from(&row)], &scaled, ()))
+                .stage(Stage::run_kernel("elementwise_add", [Operand::from(&row), Operand::from(&scaled)], &y, ()));
+            let plan = device.compile(&stages).unwrap();
+            let (id, found) = (&device.info().id, plan.verify(&[]).unwrap());
+            assert!(found.is_right(), "{id}, case {number}: {:?}\n{}", found.difference, plan.explain());
+            let alone = Stage::run_kernel(*kernel, &inputs, &y, params.clone());
+            let alone = device.compile(&Pipeline::new().stage(alone)).unwrap();
+            // On GPUs, products of no whole vectors are cut to their length by a program of its own.
+            let cut = usize::from(number == 1 && device.info().kind != DeviceKind::Cpu);
+            assert_eq!(plan.launches(), alone.launches() + cut, "{id}, case {number}: {}", plan.explain());
+        }
     }
 }
 

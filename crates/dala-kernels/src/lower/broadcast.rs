@@ -60,6 +60,16 @@ mod tests {
     }
 
     #[test]
+    fn rows_are_known_to_be_repeated() {
+        let kernel = crate::math::elementwise_sub::kernel();
+        for (rows, period) in [(4, 5), (4, 1024), (1 << 20, 7)] {
+            let types = [&[rows, period][..], &[period]].map(|dims| TensorType::new(DType::F32, dims));
+            let signature = validate(&kernel.spec, &types, &types[0], &Params::new()).unwrap();
+            assert_eq!(kernel.program(&signature).unwrap().unwrap().period(1), Some(period));
+        }
+    }
+
+    #[test]
     fn programs_find_what_the_reference_finds() {
         let shapes: [[&[usize]; 3]; 8] = [
             [&[4, 5], &[5], &[4, 5]],

@@ -318,6 +318,19 @@ fn dense_applies_what_follows() {
     check("dense_applies_what_follows_on_a_gpu", plan(&gpu(), text, buffers));
 }
 
+/// A row that counts for all rows is read by the place along them.
+#[test]
+fn rows_are_added_by_the_product() {
+    let text = r#"stage = [
+        { kernel = "matmul", inputs = ["x", "weight"], output = "product" },
+        { kernel = "elementwise_add", inputs = ["product", "row"], output = "sum" },
+        { kernel = "elementwise_mul", inputs = ["row", "sum"], output = "output" },
+    ]"#;
+    let buffers = "x f32 64x256, weight f32 256x512, row f32 512, output f32 64x512";
+    check("rows_are_added_by_the_product", plan(&cpu(), text, buffers));
+    check("rows_are_added_by_the_product_on_a_gpu", plan(&gpu(), text, buffers));
+}
+
 /// Rows of ten results are no whole vectors: they are cut to their length by a program, which takes over what follows.
 #[test]
 fn dense_of_ten_classes() {

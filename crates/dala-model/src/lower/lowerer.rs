@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dala_kernels::Composite;
 use dala_spec::{Data, Params, SpecError, TensorType};
 
-use super::layout::{Order, dims_last, four, turned};
+use super::layout::{Order, dims_last, four};
 use crate::Value;
 
 /// Calls of kernels over a network's values, as the layer sees them whose turn it is: it names its inputs and outputs by
@@ -112,14 +112,9 @@ impl<'a> Lowerer<'a> {
         }
         let value = &self.values[number];
         let dims = four(value.ty.shape.dims());
-        let cell = match &value.constant {
-            Some(data) => self.calls.constant(type_last(&value.ty), turned(data, &dims, [0, 2, 3, 1])),
-            None => {
-                let first = self.first(place)?;
-                let seen = self.calls.view(first, TensorType::new(value.ty.dtype, dims));
-                self.turn_named(&value.name, seen, &[0, 2, 3, 1])?
-            }
-        };
+        let first = self.first(place)?;
+        let seen = self.calls.view(first, TensorType::new(value.ty.dtype, dims));
+        let cell = self.turn_named(&value.name, seen, &[0, 2, 3, 1])?;
         self.held[number].last = Some(cell);
         Ok(cell)
     }
@@ -147,11 +142,6 @@ impl<'a> Lowerer<'a> {
     /// A constant that the layer needs.
     pub(crate) fn constant(&mut self, data: Data, dims: &[usize]) -> usize {
         self.calls.constant(TensorType::new(data.dtype(), dims), Arc::new(data))
-    }
-
-    /// The axes of a cell in another order, as part of this layer.
-    pub(crate) fn turn(&mut self, cell: usize, axes: &[i64]) -> Result<usize, SpecError> {
-        self.turn_named(self.layer, cell, axes)
     }
 
     /// The axes of a cell in another order: nothing to do where only axes of size one change places.

@@ -6,7 +6,7 @@ use super::call::Call;
 use super::declared::refused;
 use super::operator::{Kind, Operator, Outcome};
 use crate::ModelError;
-use crate::lower::Lowerer;
+use crate::lower::{Lowerer, Order};
 use crate::op::Compute;
 
 pub(super) const BATCH_NORMALIZATION: Operator =
@@ -39,8 +39,8 @@ fn infer(call: &Call<'_>) -> Result<Outcome, ModelError> {
 
 /// Over `x, scale, bias, mean, variance`.
 #[derive(Debug, PartialEq)]
-pub(crate) struct BatchNorm {
-    pub(crate) epsilon: f32,
+struct BatchNorm {
+    epsilon: f32,
 }
 
 impl Compute for BatchNorm {
@@ -48,25 +48,25 @@ impl Compute for BatchNorm {
         None
     }
 
+    /// As `x * factor + offset`: what follows from constants is computed once, and the rest is part of the layer before.
     fn lower(&self, to: &mut Lowerer<'_>) -> Result<(), SpecError> {
-        let params = Params::new().with("epsilon", f64::from(self.epsilon));
-        let rest = [to.first(1)?, to.first(2)?, to.first(3)?, to.first(4)?];
+        let [scale, bias, mean, variance] = [to.first(1)?, to.first(2)?, to.first(3)?, to.first(4)?];
+        let (ty, none) = (to.calls.ty(scale).clone(), Params::new());
+        let epsilon = Params::new().with("scalar", f64::from(self.epsilon));
+        let variance = to.call("scalar_add", &[variance], ty.clone(), &epsilon)?;
+        let deviation = to.call("sqrt", &[variance], ty.clone(), &none)?;
+        let factor = to.call("elementwise_div", &[scale, deviation], ty.clone(), &none)?;
+        let moved = to.call("elementwise_mul", &[mean, factor], ty.clone(), &none)?;
+        let offset = to.call("elementwise_sub", &[bias, moved], ty.clone(), &none)?;
         let rank = to.dims(0).len();
-        if rank == 4 {
-            let inputs = [&[to.last(0)?], &rest[..]].concat();
-            return to.call_last("batch_norm", &inputs, &params);
-        }
-        // The kernel wants channels last; the file has them second.
-        let axes = (2..rank).chain([1]).map(|axis| axis as i64);
-        let order: Vec<i64> = [0].into_iter().chain(axes).collect();
-        let x = to.first(0)?;
-        let turned = to.turn(x, &order)?;
-        let ty = to.calls.ty(turned).clone();
-        let made = to.call("batch_norm", &[&[turned], &rest[..]].concat(), ty, &params)?;
-        let back = (1..rank - 1).map(|axis| axis as i64);
-        let order: Vec<i64> = [0, rank as i64 - 1].into_iter().chain(back).collect();
-        let cell = to.turn(made, &order)?;
-        to.give_first(0, cell);
-        Ok(())
+        let order = if rank == 4 { Order::Last } else { Order::First };
+        let x = to.read(0, order)?;
+        // Channels are the last axis, or have as many behind them as the file says.
+        let behind = if order == Order::Last { 0 } else { rank - 2 };
+        let by_channel = TensorType::new(ty.dtype, [ty.shape.dims(), &vec![1; behind]].concat());
+        let [factor, offset] = [factor, offset].map(|cell| to.calls.view(cell, by_channel.clone()));
+        let ty = to.calls.ty(x).clone();
+        let scaled = to.call("elementwise_mul", &[x, factor], ty, &none)?;
+        to.call_in(order, "elementwise_add", &[scaled, offset], &none)
     }
 }

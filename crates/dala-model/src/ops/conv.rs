@@ -7,7 +7,7 @@ use super::operator::{Given, Kind, Operator, Outcome};
 use super::window::{self, Windows};
 use crate::ModelError;
 use crate::limits::MAX_ELEMENTS;
-use crate::lower::{Lowerer, Order, ints, turned};
+use crate::lower::{Lowerer, Order, ints};
 use crate::op::Compute;
 
 pub(super) const CONV: Operator = Operator::new("Conv", Kind::Windows, infer)
@@ -81,16 +81,8 @@ impl Compute for Conv {
 
 /// The weights, from `{out, in, rows, columns}` to `{rows, columns, in, out}`.
 fn weight(to: &mut Lowerer<'_>) -> Result<usize, SpecError> {
-    let value = to.value(1);
-    let &[out, inside, rows, columns] = value.ty.shape.dims() else { return to.first(1) };
-    let ty = TensorType::new(value.ty.dtype, [rows, columns, inside, out]);
-    match &value.constant {
-        Some(data) => Ok(to.calls.constant(ty, turned(data, &[out, inside, rows, columns], [2, 3, 1, 0]))),
-        None => {
-            let cell = to.first(1)?;
-            to.turn_named(&value.name, cell, &[2, 3, 1, 0])
-        }
-    }
+    let cell = to.first(1)?;
+    to.turn_named(&to.value(1).name, cell, &[2, 3, 1, 0])
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! table in `docs/MODELS.md` by `DALA_UPDATE=1 cargo test -p dala-model --lib table`.
 
 mod average_pool;
-pub(crate) mod batch_normalization;
+mod batch_normalization;
 mod binary;
 mod call;
 mod cast;

@@ -43,6 +43,11 @@ impl Blueprint {
                     .map(|(number, ty)| [format!("c{number}"), ty.to_string(), format_bytes(size_of(ty))]),
             ),
         );
+        if let Some(preparation) = &self.preparation {
+            let steps = preparation.steps.iter();
+            let rows = steps.map(|step| [step.task.kind().describe(), preparation.stage_labels(step).join(" + ")]);
+            section(&mut lines, "computed once, from constants alone", table(rows));
+        }
         section(&mut lines, "launches", self.launch_lines());
         let (mut fused, mut apart, mut elided, mut dropped) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut explained = Vec::new();

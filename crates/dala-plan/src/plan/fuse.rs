@@ -300,8 +300,9 @@ impl Graph {
         self.put(fused, from, to, rules)
     }
 
-    /// Whether a program can run at the edge of another kernel: it looks at nothing but its own element.
-    fn fits_an_edge(&self, node: &Node, map: &Map, but: Option<ValueId>) -> Result<(), Apart> {
+    /// Whether a program can run at the edge of another kernel: it looks at nothing but its own element, `but` for some reads that
+    /// are seen to.
+    fn fits_an_edge(&self, node: &Node, map: &Map, but: &[usize]) -> Result<(), Apart> {
         let program = &map.program;
         if program.pixel().is_some() || program.reads_neighbours() || program.uses_position() {
             return Err(Some("it looks at more than its own element"));
@@ -312,8 +313,8 @@ impl Graph {
         let elements = map.shape.len();
         let fits = |(slot, read): (usize, &ValueId)| {
             let len = self.values[*read].ty.shape.len();
-            Some(*read) == but
-                || self.reads_plainly(map, slot, *read) && (program.inputs()[slot].broadcast || len == elements)
+            let everywhere = program.inputs()[slot].broadcast || but.contains(&slot);
+            self.reads_plainly(map, slot, *read) && (everywhere || len == elements)
         };
         match node.reads.iter().enumerate().all(fits) {
             true => Ok(()),
@@ -329,7 +330,7 @@ impl Graph {
         value: ValueId,
         to: NodeId,
     ) -> Result<Node, Apart> {
-        self.fits_an_edge(producer, map, None)?;
+        self.fits_an_edge(producer, map, &[])?;
         if self.is_needed(value, to) {
             return Err(Some("it is needed elsewhere as well"));
         }
@@ -388,7 +389,16 @@ impl Graph {
         if slots.iter().any(broadcast) || map.shape.len() != self.values[value].ty.shape.len() {
             return Err(Some("one element of it counts everywhere"));
         }
-        self.fits_an_edge(consumer, map, None)?;
+        // What is repeated along the last axis is read by the place there.
+        let columns = task.kind().columns();
+        let repeated = |slot: &usize| {
+            let len = self.values[consumer.reads[*slot]].ty.shape.len();
+            columns == Some(len) && map.program.period(*slot) == columns
+        };
+        let by_column: Vec<usize> = (0..consumer.reads.len()).filter(repeated).collect();
+        let plain = Map { program: map.program.read_plainly(&by_column), ..map.clone() };
+        let map = &plain;
+        self.fits_an_edge(consumer, map, &by_column)?;
         let (store, reads_more) =
             task.kind_mut().store_fragment().ok_or(Some("that kernel stores elements as they are"))?;
         let mut inputs: Vec<InputSlot> = store.program.inputs().to_vec();
@@ -405,14 +415,21 @@ impl Graph {
                 return Err(Some("that kernel loads nothing when it stores"));
             }
             let input = map.program.inputs()[slot];
+            let column = by_column.contains(&slot);
             let known = sources.iter().zip(&inputs).position(|(source, own)| {
-                *own == input && matches!(source, Source::Own(number) if reads[*number] == *read)
+                *own == input
+                    && match source {
+                        Source::Own(number) => !column && reads[*number] == *read,
+                        Source::Column(number) => column && reads[*number] == *read,
+                        Source::Value(_) => false,
+                    }
             });
             feeds.push(Feed::Input(known.unwrap_or_else(|| {
                 // A value that the kernel loads in another way is bound once more.
                 reads.push(*read);
                 inputs.push(input);
-                sources.push(Source::Own(reads.len() - 1));
+                let number = reads.len() - 1;
+                sources.push(if column { Source::Column(number) } else { Source::Own(number) });
                 inputs.len() - 1
             })));
         }

@@ -23,6 +23,30 @@ pub enum Origin {
     Written,
 }
 
+/// Data that launches need beside the users' own.
+#[derive(Clone, Debug)]
+pub enum Constant {
+    /// It is there, on the host.
+    Given(Arc<Data>),
+    /// The device computes it once: the preparation writes it to its buffer of that number.
+    Prepared {
+        /// Which of the preparation's buffers.
+        buffer: usize,
+        /// Its type.
+        ty: TensorType,
+    },
+}
+
+impl Constant {
+    /// Its element type and shape.
+    pub fn ty(&self) -> TensorType {
+        match self {
+            Constant::Given(data) => TensorType::new(data.dtype(), [data.len()]),
+            Constant::Prepared { ty, .. } => ty.clone(),
+        }
+    }
+}
+
 /// What a buffer holds between two writes.
 #[derive(Clone, Debug)]
 pub struct Value {
@@ -113,7 +137,7 @@ pub struct Graph {
     /// The launches, in order; none where one was fused into another.
     pub nodes: Vec<Option<Node>>,
     /// The constants.
-    pub constants: Vec<Arc<Data>>,
+    pub constants: Vec<Constant>,
     /// The users' buffers: types and names.
     pub externals: Vec<(TensorType, String)>,
     /// What each stage is called.
@@ -210,7 +234,7 @@ impl Graph {
             .into_iter()
             .map(|data| {
                 let ty = TensorType::new(data.dtype(), [data.len()]);
-                self.constants.push(data);
+                self.constants.push(Constant::Given(data));
                 self.value(ty, Origin::Constant(self.constants.len() - 1), &format!("{name}'s"))
             })
             .collect();
@@ -247,13 +271,13 @@ impl Graph {
         }
     }
 
-    fn value(&mut self, ty: TensorType, origin: Origin, name: &str) -> ValueId {
+    pub(super) fn value(&mut self, ty: TensorType, origin: Origin, name: &str) -> ValueId {
         let name = name.to_owned();
         self.values.push(Value { ty, origin, home: None, writers: Vec::new(), readers: Vec::new(), name });
         self.values.len() - 1
     }
 
-    fn push(&mut self, node: Node) {
+    pub(super) fn push(&mut self, node: Node) {
         let id = self.nodes.len();
         for read in &node.reads {
             let readers = &mut self.values[*read].readers;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use dala_spec::expr::ParamSlot;
-use dala_spec::{Data, SpecError, TensorType};
+use dala_spec::{SpecError, TensorType};
 
 use super::Verdict;
 use super::elide::{is_copy, works_in_place};
-use super::graph::{Graph, Node, NodeId, Origin, ValueId};
+use super::graph::{Constant, Graph, Node, NodeId, Origin, ValueId};
 use crate::work::Map;
 use crate::{CAPACITY_STEP, Place, Task};
 
@@ -57,7 +57,9 @@ pub struct Blueprint {
     /// The bytes that values in scratch memory would need, if none shared.
     pub scratch_unshared: usize,
     /// Data that the launches need beside the users' own. Whoever brings it to a device may take it out of here.
-    pub constants: Vec<Arc<Data>>,
+    pub constants: Vec<Constant>,
+    /// What computes those of them that are made of others, once. Its buffers are the constants that it writes.
+    pub preparation: Option<Box<Blueprint>>,
     /// The types of that data, wherever it is.
     pub constant_types: Vec<TensorType>,
     /// What each stage is called.
@@ -126,8 +128,9 @@ impl Blueprint {
             externals,
             scratch: scratch.slots.iter().map(|slot| slot.bytes).collect(),
             scratch_unshared: scratch.unshared,
-            constant_types: graph.constants.iter().map(|data| TensorType::new(data.dtype(), [data.len()])).collect(),
+            constant_types: graph.constants.iter().map(Constant::ty).collect(),
             constants: graph.constants,
+            preparation: None,
             labels: graph.labels,
             verdicts: graph.verdicts,
         })

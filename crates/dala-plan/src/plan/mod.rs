@@ -1,7 +1,7 @@
 //! What a pipeline compiles to, as plain data: a graph of launches over values, fused, and laid out in memory.
 //!
 //! ```text
-//! Calls --Graph::build--> Graph --elide, fuse--> Graph --Blueprint::lay_out--> Blueprint
+//! Calls --Graph::build--> Graph --elide, prepare, fuse--> Graph --Blueprint::lay_out--> Blueprint
 //!          one node per      values read and          memory: every value has a place
 //!          step of a call    written, never twice
 //! ```
@@ -12,15 +12,15 @@
 
 mod elide;
 pub(crate) mod explain;
-mod fold;
 mod fuse;
 mod graph;
 mod layout;
+mod prepare;
 #[cfg(test)]
 mod tests;
 mod verdict;
 
-pub use graph::{Call, Cell, Graph, Node, NodeId, Origin, Value, ValueId};
+pub use graph::{Call, Cell, Constant, Graph, Node, NodeId, Origin, Value, ValueId};
 pub use layout::{Blueprint, BlueprintStep, External};
 pub use verdict::Verdict;
 
@@ -44,9 +44,19 @@ pub struct Rules<'a> {
 pub fn plan(graph: Graph, rules: &Rules) -> Result<Blueprint, SpecError> {
     let mut graph = graph;
     graph.drop_dead();
-    graph.fold_constants();
     if rules.fuse {
         graph.elide_copies();
+    }
+    let preparation = graph.split_preparation();
+    let mut blueprint = lay_out(graph, rules)?;
+    if let Some(preparation) = preparation {
+        blueprint.preparation = Some(Box::new(lay_out(preparation, rules)?));
+    }
+    Ok(blueprint)
+}
+
+fn lay_out(mut graph: Graph, rules: &Rules) -> Result<Blueprint, SpecError> {
+    if rules.fuse {
         graph.fuse(rules);
         graph.drop_dead();
     }

@@ -182,10 +182,23 @@ fn at<'a>(place: Place, inputs: &'a mut [Vec<u8>], scratch: &'a mut [Vec<u8>]) -
 
 /// Runs a plan on host memory: users' buffers, scratch memory and all.
 fn execute(blueprint: &Blueprint, externals: &mut [Vec<u8>]) {
+    let mut prepared: Vec<Vec<u8>> = Vec::new();
+    if let Some(preparation) = &blueprint.preparation {
+        prepared = preparation.externals.iter().map(|buffer| vec![0xA5; explain::size_of(&buffer.ty)]).collect();
+        execute(preparation, &mut prepared);
+    }
+    let constant = |place: &Place| match place {
+        Place::Constant(number) => Some(match &blueprint.constants[*number] {
+            Constant::Given(data) => data.to_bytes(),
+            Constant::Prepared { buffer, .. } => prepared[*buffer].clone(),
+        }),
+        _ => None,
+    };
     // Rubbish, as real memory holds it.
     let mut scratch: Vec<Vec<u8>> = blueprint.scratch.iter().map(|bytes| vec![0xA5; *bytes]).collect();
     for step in &blueprint.steps {
-        let reads: Vec<Vec<u8>> = step.reads.iter().map(|place| at(*place, externals, &mut scratch).clone()).collect();
+        let mut read = |place: &Place| constant(place).unwrap_or_else(|| at(*place, externals, &mut scratch).clone());
+        let reads: Vec<Vec<u8>> = step.reads.iter().map(&mut read).collect();
         // Elements are read and written one by one: what is written must not be read any more, and has one binding.
         for (slot, read) in step.reads.iter().enumerate() {
             if let Some(output) = step.writes.iter().position(|write| write == read) {
@@ -358,9 +371,37 @@ fn listed_plan(blueprint: &Blueprint) -> String {
     format!("PLAN\n{}{}", blueprint.steps.iter().map(line).collect::<String>(), blueprint.explain())
 }
 
+/// The same calls, where some of the users' buffers that nobody writes are constants instead.
+fn with_constants(random: &mut Random, calls: &[Call], cells: &[Cell], memory: &[Vec<u8>]) -> Vec<Call> {
+    let written = |cell: usize| {
+        calls
+            .iter()
+            .any(|call| matches!(call, Call::Run { output, .. } | Call::Copy { to: output, .. } if *output == cell))
+    };
+    let fixed = |cell: usize| !cells[cell].transient && !written(cell);
+    let constants: Vec<bool> = (0..cells.len()).map(|cell| fixed(cell) && random.below(2) == 0).collect();
+    let turned = |call: &Call| match call.clone() {
+        Call::Run { mut lowering, inputs, output } => {
+            let mut steps = std::mem::take(&mut lowering.steps);
+            for place in steps.iter_mut().flat_map(|step| &mut step.reads) {
+                if let Place::Input(index) = *place
+                    && let cell = inputs[index]
+                    && constants[cell]
+                {
+                    *place = lowering.constant(Data::from_bytes(cells[cell].ty.dtype, &memory[cell]));
+                }
+            }
+            lowering.steps = steps;
+            Call::Run { lowering, inputs, output }
+        }
+        other => other,
+    };
+    calls.iter().map(turned).collect()
+}
+
 #[test]
 fn plans_compute_what_their_stages_do() {
-    let (mut stages, mut launches) = (0, 0);
+    let (mut stages, mut launches, mut prepared) = (0, 0, 0);
     for seed in 0..6000 {
         let mut random = Random(seed);
         let (cells, calls) = random_calls(&mut random);
@@ -370,13 +411,15 @@ fn plans_compute_what_their_stages_do() {
         };
         let mut memory: Vec<Vec<u8>> = cells.iter().map(bytes).collect();
         let mut externals: Vec<Vec<u8>> = cells.iter().filter(|cell| !cell.transient).map(bytes).collect();
+        let planned = with_constants(&mut random, &calls, &cells, &memory);
         one_by_one(&calls, &cells, &mut memory);
         let facts = facts(random.pick(&[4, 8, 64]));
         let labels = calls.iter().map(|_| "call".to_owned()).collect();
         let fuse = random.below(4) > 0;
         let rules = Rules { facts: &facts, fuse };
-        let blueprint = plan(Graph::build(&cells, calls.clone(), labels).unwrap(), &rules).unwrap();
+        let blueprint = plan(Graph::build(&cells, planned, labels).unwrap(), &rules).unwrap();
         execute(&blueprint, &mut externals);
+        prepared += blueprint.preparation.iter().map(|preparation| preparation.steps.len()).sum::<usize>();
         stages += calls.len();
         launches += blueprint.steps.len();
         for step in &blueprint.steps {
@@ -393,6 +436,7 @@ fn plans_compute_what_their_stages_do() {
         }
     }
     assert!(launches * 2 < stages, "{launches} launches of {stages} stages: little was fused");
+    assert!(prepared > 100, "{prepared} launches over constants alone");
 }
 
 fn cell(name: &str, transient: bool) -> Cell {

@@ -161,6 +161,10 @@ impl TaskKind for Fold {
         self.phases.len() + 1
     }
 
+    fn columns(&self) -> Option<usize> {
+        Some(if self.inner == 1 { self.length } else { self.inner })
+    }
+
     fn store_fragment(&mut self) -> Option<(&mut Fragment, ReadsMore)> {
         match &mut self.finish {
             Finish::Each(finish) => Some((finish, ReadsMore::Yes)),

@@ -1,6 +1,6 @@
 //! What a task says about itself.
 
-use dala_spec::{DType, Data, Program, Unsupported};
+use dala_spec::{DType, Program, Unsupported};
 
 use super::Fragment;
 use crate::{DeviceFacts, Support};
@@ -89,6 +89,11 @@ pub trait TaskKind {
         None
     }
 
+    /// The size of the last axis of what it stores, where its store program may read by the place along that axis.
+    fn columns(&self) -> Option<usize> {
+        None
+    }
+
     /// Where whole pixels can be looked at before they are stored: how many elements they have, and what is made of them by now.
     fn pixel_fragment(&mut self) -> Option<(usize, &mut Option<Fragment>)> {
         None
@@ -97,11 +102,6 @@ pub trait TaskKind {
     /// How many of the buffers that it writes hold results; others are for itself.
     fn results(&self) -> usize {
         1
-    }
-
-    /// What it gives, if that can be said on the host.
-    fn on_host(&self, _reads: &[&Data]) -> Option<Data> {
-        None
     }
 }
 

@@ -1,14 +1,12 @@
 //! Programs over every element.
 
-use dala_spec::expr::{Op, interpret};
-use dala_spec::{DType, Data, Program, Shape, TensorType, Unsupported};
+use dala_spec::expr::Op;
+use dala_spec::{DType, Program, Shape, TensorType, Unsupported};
 
 use super::TaskKind;
 use crate::words::{count, format_bytes};
 use crate::{DeviceFacts, Support};
 
-/// The most elements of a program that is interpreted: the device is quicker with more.
-const MAX_INTERPRETED: usize = 1 << 20;
 
 /// A program over every element, or every pixel, of its output.
 #[derive(Clone, Debug)]
@@ -77,16 +75,6 @@ impl TaskKind for Map {
 
     fn results(&self) -> usize {
         self.program.outputs().len()
-    }
-
-    fn on_host(&self, reads: &[&Data]) -> Option<Data> {
-        let plain = self.program.params().is_empty() && self.program.outputs().len() == 1;
-        let known = reads.iter().zip(self.program.inputs()).all(|(data, slot)| data.dtype() == slot.dtype);
-        if !plain || !known || self.shape.len() > MAX_INTERPRETED {
-            return None;
-        }
-        let inputs: Vec<Data> = reads.iter().map(|data| (*data).clone()).collect();
-        interpret(&self.program, &inputs, &[], &self.shape).pop()
     }
 }
 

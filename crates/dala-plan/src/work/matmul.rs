@@ -68,6 +68,10 @@ impl TaskKind for Matmul {
         Some(2)
     }
 
+    fn columns(&self) -> Option<usize> {
+        Some(self.n)
+    }
+
     fn store_fragment(&mut self) -> Option<(&mut Fragment, ReadsMore)> {
         Some((&mut self.store, ReadsMore::Yes))
     }

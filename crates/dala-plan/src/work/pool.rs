@@ -58,6 +58,10 @@ impl TaskKind for Pool {
         Some(self.operands())
     }
 
+    fn columns(&self) -> Option<usize> {
+        Some(self.windows.channels)
+    }
+
     fn store_fragment(&mut self) -> Option<(&mut Fragment, ReadsMore)> {
         Some((&mut self.store, ReadsMore::Yes))
     }

@@ -30,6 +30,18 @@ impl Builder {
         Builder { inputs, pixel, ..Builder::default() }
     }
 
+    /// A program whose every step became another of the same type, without what nobody needs any more.
+    pub(super) fn rewritten(program: &Program, step: impl Fn(Op) -> Op) -> Program {
+        let builder = Builder {
+            params: program.params().to_vec(),
+            outputs: program.outputs().to_vec(),
+            ops: program.ops().iter().copied().map(step).collect(),
+            types: program.types().to_vec(),
+            ..Builder::over(program.inputs().to_vec(), program.pixel())
+        };
+        builder.drop_unused()
+    }
+
     pub(super) fn ty(&self, reg: Reg) -> Ty {
         self.types[reg]
     }

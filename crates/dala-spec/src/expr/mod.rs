@@ -21,6 +21,7 @@ mod interpret;
 mod parse;
 mod print;
 mod program;
+mod repeat;
 mod scalar_ops;
 
 use std::sync::Arc;
