@@ -7,7 +7,6 @@ use super::TaskKind;
 use crate::words::{count, format_bytes};
 use crate::{DeviceFacts, Support};
 
-
 /// A program over every element, or every pixel, of its output.
 #[derive(Clone, Debug)]
 pub struct Map {
