@@ -41,6 +41,7 @@ pub(crate) struct Launched {
     built_nothing: bool,
     /// Whether another pass was in flight.
     overlapped: bool,
+    span: tracing::Span,
 }
 
 impl Executor for Runner {
@@ -53,6 +54,8 @@ impl Executor for Runner {
     }
 
     fn launch(&self, pass: &Pass<Job>) -> Launched {
+        let span = tracing::debug_span!("pass", lane = %pass.lane, pieces = pass.pieces.len());
+        let entered = span.enter();
         let (started, compilations) = (Instant::now(), self.pool.engine.compilations());
         let expected = expected(pass);
         if self.recorder.is_on() {
@@ -76,11 +79,13 @@ impl Executor for Runner {
         batch.synchronise();
         let built_nothing = self.pool.engine.compilations() == compilations;
         let overlapped = self.in_flight.fetch_add(1, Ordering::Relaxed) > 0;
-        Launched { batch, started, expected, built_nothing, overlapped }
+        drop(entered);
+        Launched { batch, started, expected, built_nothing, overlapped, span }
     }
 
     fn finish(&self, pass: &Pass<Job>, launched: Launched) -> Vec<Result<(), Cause>> {
-        let Launched { batch, started, expected, built_nothing, overlapped } = launched;
+        let Launched { batch, started, expected, built_nothing, overlapped, span } = launched;
+        let _span = span.entered();
         let overlapped = overlapped | (self.in_flight.fetch_sub(1, Ordering::Relaxed) > 1);
         let failures = batch.finish();
         let now = Instant::now();

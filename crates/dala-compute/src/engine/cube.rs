@@ -238,6 +238,7 @@ impl CubeEngine {
 
     /// Queues what a sequence launches. On the device's own thread.
     fn run_one(&self, sequence: &Sequence) -> Result<(), EngineError> {
+        let _span = sequence.span();
         let repeated = match sequence.repeated {
             true => sequence.notes.get_or_put(|| Repeated::new(sequence.launches().len())),
             false => None,

@@ -82,6 +82,12 @@ impl Sequence {
         Sequence { all: all.clone(), own, outputs, repeated, notes: Notes::default() }
     }
 
+    /// What tracing calls it while it is handed to the device.
+    pub(super) fn span(&self) -> tracing::span::EnteredSpan {
+        let tasks = || self.launches().iter().map(|launch| launch.step.task.kind().describe()).collect::<Vec<_>>();
+        tracing::trace_span!("launch", launches = self.own.len(), tasks = tasks().join(" | ")).entered()
+    }
+
     /// Its launches, in order.
     pub(crate) fn launches(&self) -> &[Launch] {
         &self.all[self.own.clone()]

@@ -123,6 +123,7 @@ impl Device {
     ///
     /// As [`compile`](Device::compile).
     pub fn compile_with(&self, pipeline: &Pipeline, options: PlanOptions) -> Result<Plan, Error> {
+        let _span = tracing::debug_span!("plan", stages = pipeline.stages.len()).entered();
         let core = self.core();
         let Cells { spec, buffers } = Cells::of(core, pipeline)?;
         let registry = core.registry();

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use sysinfo::{MemoryRefreshKind, RefreshKind, System};
+
 use crate::engine::EngineError;
 
 /// The memory of a device, in bytes.
@@ -78,12 +80,12 @@ impl Drop for Reservation {
     }
 }
 
-/// The memory of the machine, where the system says so.
+/// The memory of the machine, or of the container that this process is in, where the system says so.
 pub(crate) fn system_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kilobytes * 1024)
+    let what = RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram());
+    let system = System::new_with_specifics(what);
+    let allowed = system.cgroup_limits().map_or(u64::MAX, |limits| limits.total_memory);
+    Some(system.total_memory().min(allowed)).filter(|bytes| *bytes > 0)
 }
 
 #[cfg(test)]

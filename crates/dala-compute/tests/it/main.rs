@@ -23,6 +23,7 @@ mod pictures;
 mod pipelines;
 mod plans;
 mod random_calls;
+mod spans;
 mod steadiness;
 mod support;
 mod table;

@@ -143,13 +143,5 @@ fn settle(chosen: Option<Option<PathBuf>>) -> Settled {
 }
 
 fn default_folder() -> Option<PathBuf> {
-    let path = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
-    let caches = if cfg!(windows) {
-        path("LOCALAPPDATA")
-    } else if cfg!(target_vendor = "apple") {
-        path("HOME").map(|home| home.join("Library/Caches"))
-    } else {
-        path("XDG_CACHE_HOME").or_else(|| path("HOME").map(|home| home.join(".cache")))
-    };
-    caches.map(|folder| folder.join("dala-compute").join("kernels"))
+    dirs::cache_dir().map(|folder| folder.join("dala-compute").join("kernels"))
 }

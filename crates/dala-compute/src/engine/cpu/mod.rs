@@ -323,6 +323,7 @@ impl Engine for CpuEngine {
             result
         };
         let run_all = |(sequence, ready): (&Arc<Sequence>, &Cow<'_, ReadySequence>)| {
+            let _span = sequence.span();
             let mut whole = Ok(());
             for result in sequence.launches().iter().zip(ready.iter()).map(run) {
                 whole = whole.and(result);
