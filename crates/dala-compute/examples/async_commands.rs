@@ -16,10 +16,10 @@ fn main() -> Result<(), Error> {
     // Several stages are one command. `submit` returns at once.
     let stages =
         [Stage::run_kernel("relu", &[&x], &y, ()), Stage::run_kernel("scalar_mul", &[&y], &y, [("scalar", 2.0)])];
-    let command = device.submit(stages, Lane::Background)?;
+    let command = device.submit_with(stages, Lane::Background)?;
 
     // Shares no buffer with it, so it may go first.
-    device.submit(Stage::generate("fill", &z, [("value", 7.0)]), Lane::Interactive)?.wait(None)?;
+    device.submit_with(Stage::generate("fill", &z, [("value", 7.0)]), Lane::Interactive)?.wait(None)?;
     println!("z is {:?}", z.read::<f32>()?);
 
     // Told when it ends, without waiting.
@@ -30,10 +30,10 @@ fn main() -> Result<(), Error> {
 
     // While an app is in the background nothing starts: here, so that what follows is known.
     device.suspend(WhileSuspended::Wait);
-    let cancelled = device.submit(Stage::run_kernel("relu", &[&x], &y, ()), ())?;
-    let dependent = device.submit(Stage::run_kernel("scalar_mul", &[&y], &z, [("scalar", 2.0)]), ())?;
+    let cancelled = device.submit(Stage::run_kernel("relu", &[&x], &y, ()))?;
+    let dependent = device.submit(Stage::run_kernel("scalar_mul", &[&y], &z, [("scalar", 2.0)]))?;
     let options = SubmitOptions::new().deadline(Duration::from_millis(1));
-    let late = device.submit(Stage::run_kernel("relu", &[&x], &x, ()), options)?;
+    let late = device.submit_with(Stage::run_kernel("relu", &[&x], &x, ()), options)?;
     println!("cancelled: {}", cancelled.cancel());
     std::thread::sleep(Duration::from_millis(2));
     device.resume();

@@ -91,7 +91,7 @@ impl Job<'_> {
 
     fn run_once(&self, lane: Lane) -> Result<(), Error> {
         let stage = || Stage::run_kernel("matmul", &[&self.a, &self.a], &self.product, ());
-        self.device.submit((0..16).map(|_| stage()).collect::<Vec<_>>(), lane)?.wait(None)
+        self.device.submit_with((0..16).map(|_| stage()).collect::<Vec<_>>(), lane)?.wait(None)
     }
 
     fn run_until(&self, stop: &AtomicBool) -> Result<u32, Error> {

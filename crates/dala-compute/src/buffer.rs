@@ -70,7 +70,7 @@ impl Buffer {
     /// # let device = Device::open("cpu")?;
     /// let buffer = Buffer::reserve(&device, DType::U8, [3])?;
     /// assert_eq!(buffer.read::<u8>().unwrap_err().code(), "poisoned");
-    /// device.submit(Stage::write_buffer(&buffer, vec![1, 2, 3]), ())?;
+    /// device.submit(Stage::write_buffer(&buffer, vec![1, 2, 3]))?;
     /// assert_eq!(buffer.read::<u8>()?, [1, 2, 3]);
     /// # Ok(())
     /// # }

@@ -64,12 +64,12 @@ fn everything(device: &Device, fault: &str) -> Result<(), Error> {
     let (a, b, c, d, e) = (a?, b?, c?, d?, e?);
     let mul = |from: &Buffer, to: &Buffer, by: f32| Stage::run_kernel("scalar_mul", &[from], to, [("scalar", by)]);
 
-    device.submit(Stage::barrier(), ())?.wait(LIMIT)?;
-    let first = device.submit([mul(&x, &a, 2.0), mul(&a, &b, 3.0), Stage::barrier()], Lane::Background)?;
-    let second = device.submit([mul(&b, &c, 10.0), Stage::copy_buffer(&c, &d)], Lane::Interactive);
+    device.submit(Stage::barrier())?.wait(LIMIT)?;
+    let first = device.submit_with([mul(&x, &a, 2.0), mul(&a, &b, 3.0), Stage::barrier()], Lane::Background)?;
+    let second = device.submit_with([mul(&b, &c, 10.0), Stage::copy_buffer(&c, &d)], Lane::Interactive);
     let bytes: Vec<u8> = [5.0f32; 3].iter().flat_map(|value| value.to_le_bytes()).collect();
-    let third = device.submit([Stage::write_buffer(&e, bytes), mul(&e, &e, 2.0)], ())?;
-    let cancelled = device.submit(mul(&x, &x, 2.0), Lane::Background)?;
+    let third = device.submit([Stage::write_buffer(&e, bytes), mul(&e, &e, 2.0)])?;
+    let cancelled = device.submit_with(mul(&x, &x, 2.0), Lane::Background)?;
     cancelled.cancel();
     let (called, calls) = mpsc::channel();
     first.on_complete(move |result| called.send(result.is_ok()).unwrap());
@@ -204,7 +204,7 @@ fn dropped_with_work_pending() {
         let x = Buffer::from_slice(&device, &[1.0f32], [1]).unwrap();
         let (called, calls) = mpsc::channel();
         for _ in 0..20 {
-            let command = device.submit(Stage::run_kernel("relu", &[&x], &x, ()), ()).unwrap();
+            let command = device.submit(Stage::run_kernel("relu", &[&x], &x, ())).unwrap();
             let called = called.clone();
             command.on_complete(move |result| called.send(result.is_ok()).unwrap());
         }
@@ -226,14 +226,14 @@ fn the_last_command_decides_what_is_readable() {
         let device = fake::device(&Arc::new(engine), DeviceOptions::new());
         let x = Buffer::from_slice(&device, &[1.0f32], [1]).unwrap();
         let y = Buffer::from_slice(&device, &[2.0f32], [1]).unwrap();
-        let first = device.submit(Stage::run_kernel("scalar_mul", &[&x], &x, [("scalar", 3)]), ()).unwrap();
+        let first = device.submit(Stage::run_kernel("scalar_mul", &[&x], &x, [("scalar", 3)])).unwrap();
         while first.poll() == CommandState::Pending {
             std::thread::yield_now();
         }
-        let second = device.submit([Stage::copy_buffer(&y, &x), Stage::copy_buffer(&y, &x)], ()).unwrap();
+        let second = device.submit([Stage::copy_buffer(&y, &x), Stage::copy_buffer(&y, &x)]).unwrap();
         assert!(second.cancel());
         // It reads what the second should have written, whatever the first leaves there.
-        let error = device.submit(Stage::run_kernel("relu", &[&x], &y, ()), ()).unwrap_err();
+        let error = device.submit(Stage::run_kernel("relu", &[&x], &y, ())).unwrap_err();
         assert_eq!(error.code(), "poisoned");
         first.wait(LIMIT).unwrap();
         assert_eq!(x.read::<f32>().unwrap_err().code(), "poisoned");
@@ -250,15 +250,15 @@ fn a_full_lane() {
         let x = Buffer::from_slice(&device, &[1.0f32], [1]).unwrap();
         let double = || Stage::run_kernel("scalar_mul", &[&x], &x, [("scalar", 2)]);
         device.suspend(WhileSuspended::Wait);
-        let commands: Vec<Command> = (0..3).map(|_| device.submit(double(), ()).unwrap()).collect();
+        let commands: Vec<Command> = (0..3).map(|_| device.submit(double()).unwrap()).collect();
         let refuse = SubmitOptions::new().when_full(WhenFull::Refuse);
-        let error = device.submit(double(), refuse).unwrap_err();
+        let error = device.submit_with(double(), refuse).unwrap_err();
         assert_eq!(error.to_string(), "the default lane is full: 3 commands are waiting");
         assert_eq!(error.code(), "overloaded");
         let late = SubmitOptions::new().deadline(Duration::from_millis(5));
-        assert_eq!(device.submit(double(), late).unwrap_err().code(), "deadline_exceeded");
+        assert_eq!(device.submit_with(double(), late).unwrap_err().code(), "deadline_exceeded");
         // The first makes room; the others needed its result.
-        let newest = device.submit(double(), refuse.when_full(WhenFull::DropOldest));
+        let newest = device.submit_with(double(), refuse.when_full(WhenFull::DropOldest));
         assert_eq!(newest.unwrap_err().code(), "poisoned");
         let ends: Vec<&str> = commands.iter().map(|command| command.wait(LIMIT).unwrap_err().code()).collect();
         assert_eq!(ends, ["dropped", "dependency_failed", "dependency_failed"]);
@@ -297,7 +297,7 @@ fn memory_stays_flat_over_many_commands() {
     for number in 0..count {
         let (from, to) = (&buffers[number % 8], &buffers[(number * 5 + 1) % 8]);
         let options = SubmitOptions::new().lane(Lane::ALL[number % 3]).deadline(Duration::from_secs(3600));
-        let command = device.submit(Stage::run_kernel("scalar_add", &[from], to, [("scalar", 1)]), options).unwrap();
+        let command = device.submit_with(Stage::run_kernel("scalar_add", &[from], to, [("scalar", 1)]), options).unwrap();
         if number % 7 == 0 {
             command.cancel();
             // Poisoned buffers would refuse everything after.

@@ -58,7 +58,7 @@ pub use dala_schedule::{
 };
 pub use dala_spec::{
     DType, Data, Element, KernelSpec, ParamKind, ParamSpec, ParamValue, Params, Scalar, Shape, SpecError, TensorType,
-    param,
+    param, params,
 };
 pub use device::{Device, DeviceOptions, Stats};
 #[doc(hidden)]

@@ -84,14 +84,72 @@ macro_rules! from_values {
 from_values! {
     bool => ParamValue::Bool,
     i64 => ParamValue::Int,
-    i32 => |v: i32| ParamValue::Int(v.into()),
-    u32 => |v: u32| ParamValue::Int(v.into()),
     f64 => ParamValue::Float,
     f32 => |v: f32| ParamValue::Float(v.into()),
     &str => |v: &str| ParamValue::Enum(v.to_owned()),
     String => ParamValue::Enum,
-    Vec<i64> => ParamValue::Ints,
+    &String => |v: &String| ParamValue::Enum(v.clone()),
+    &[f64] => |v: &[f64]| ParamValue::Floats(v.to_vec()),
     Vec<f64> => ParamValue::Floats,
+    Vec<f32> => |v: Vec<f32>| ParamValue::Floats(v.into_iter().map(f64::from).collect()),
+    &[i64] => |v: &[i64]| ParamValue::Ints(v.to_vec()),
+    Vec<i64> => ParamValue::Ints,
+}
+
+/// Integers of other types. One that is beyond 64 bits with a sign becomes a float, which no kernel takes for an integer.
+macro_rules! from_integers {
+    ($($rust:ty),+ $(,)?) => {$(
+        impl From<$rust> for ParamValue {
+            fn from(value: $rust) -> ParamValue {
+                i64::try_from(value).map_or(ParamValue::Float(value as f64), ParamValue::Int)
+            }
+        }
+
+        impl From<Vec<$rust>> for ParamValue {
+            fn from(values: Vec<$rust>) -> ParamValue {
+                ParamValue::from(&values[..])
+            }
+        }
+
+        impl From<&[$rust]> for ParamValue {
+            fn from(values: &[$rust]) -> ParamValue {
+                let ints: Result<Vec<i64>, _> = values.iter().map(|value| i64::try_from(*value)).collect();
+                ints.map_or_else(
+                    |_| ParamValue::Floats(values.iter().map(|value| *value as f64).collect()),
+                    ParamValue::Ints,
+                )
+            }
+        }
+    )+};
+}
+from_integers!(i8, i16, i32, isize, u8, u16, u32, u64, usize);
+
+macro_rules! from_arrays {
+    ($($rust:ty),+ $(,)?) => {$(
+        impl<const LEN: usize> From<[$rust; LEN]> for ParamValue {
+            fn from(values: [$rust; LEN]) -> ParamValue {
+                ParamValue::from(values.to_vec())
+            }
+        }
+    )+};
+}
+from_arrays!(i32, i64, u32, usize, f32, f64);
+
+/// [`Params`] by name, of whatever kinds.
+///
+/// ```
+/// use dala_spec::{Params, params};
+///
+/// let radius: usize = 3;
+/// let params = params! { radius: radius, border: "clamp", axes: [0, 1], sigma: 1.5 };
+/// assert_eq!(params, Params::new().with("radius", 3).with("border", "clamp").with("axes", vec![0i64, 1]).with("sigma", 1.5));
+/// assert!(params! {}.is_empty());
+/// ```
+#[macro_export]
+macro_rules! params {
+    ($($name:ident: $value:expr),* $(,)?) => {
+        $crate::Params::new()$(.with(stringify!($name), $value))*
+    };
 }
 
 /// Params as a caller gives them: names and values, unchecked.
@@ -446,6 +504,22 @@ mod tests {
         let resolved = resolve(Params::new().with("radius", 3)).unwrap();
         assert!(resolved.float(ParamKey::new("sigma")).is_nan());
         assert_eq!(resolved.missed(), Some("sigma"));
+    }
+
+    #[test]
+    fn integers_of_any_type_go_in_and_none_wraps() {
+        assert_eq!(params! { a: 3usize, b: 3u8, c: -3i16, d: [1usize, 2], e: [0.5f32], f: &[1u64, 2][..] }.len(), 6);
+        assert_eq!(ParamValue::from(i64::MAX as usize), ParamValue::Int(i64::MAX));
+        assert_eq!(ParamValue::from([7usize, 8]), ParamValue::Ints(vec![7, 8]));
+        let radius = resolve(params! { radius: 5usize }).unwrap();
+        assert_eq!(radius.int(ParamKey::new("radius")), 5);
+        for wide in [u64::MAX, i64::MAX as u64 + 1] {
+            assert_eq!(resolve(params! { radius: wide }).unwrap_err()[0].code(), "param_type", "{wide}");
+            let size = param("size", ParamKind::Ints(2));
+            let mut problems = Vec::new();
+            ResolvedParams::resolve("k", &[size], &params! { size: [1, wide as usize] }, &mut problems);
+            assert_eq!(problems[0].code(), "param_type", "{wide}");
+        }
     }
 
     #[test]

@@ -113,7 +113,7 @@ fn pictures_come_after_what_writes_them() {
         let surface = Surface::offscreen(&device, 64, 64).unwrap();
         for level in 0..20 {
             // Not waited for.
-            device.submit(Stage::generate("fill", &picture, [("value", level * 10)]), Lane::Background).unwrap();
+            device.submit_with(Stage::generate("fill", &picture, [("value", level * 10)]), Lane::Background).unwrap();
             surface.set_buffer(&picture).unwrap();
             surface.present().unwrap();
             assert_eq!(

@@ -62,7 +62,7 @@ impl Small<'_> {
     fn submit_many(&self, count: usize) {
         let mut last = None;
         for _ in 0..count {
-            last = Some(self.device.submit(self.stage(), ()).unwrap());
+            last = Some(self.device.submit(self.stage()).unwrap());
         }
         if let Some(command) = last {
             command.wait(None).unwrap();
@@ -72,7 +72,7 @@ impl Small<'_> {
     /// Submits while the device is suspended; the time counts from when it is not.
     fn queued(&self, count: usize) -> f64 {
         self.device.suspend(WhileSuspended::Wait);
-        let commands: Vec<_> = (0..count).map(|_| self.device.submit(self.stage(), ()).unwrap()).collect();
+        let commands: Vec<_> = (0..count).map(|_| self.device.submit(self.stage()).unwrap()).collect();
         seconds(|| {
             self.device.resume();
             commands[count - 1].wait(None).unwrap();
@@ -89,7 +89,7 @@ fn submissions(small: &Small) {
         let start = Instant::now();
         let mut last = None;
         for _ in 0..COUNT {
-            last = Some(small.device.submit(small.stage(), Lane::Background).unwrap());
+            last = Some(small.device.submit_with(small.stage(), Lane::Background).unwrap());
         }
         let rate = COUNT as f64 / start.elapsed().as_secs_f64();
         let state = if suspended { "a suspended" } else { "a working" };
@@ -125,7 +125,7 @@ fn latency(device: &Device, small: &Small) {
     let interactive = |samples: usize| -> Vec<f64> {
         let sample = |index| {
             std::thread::sleep(pause(index));
-            seconds(|| device.submit(small.stage(), Lane::Interactive).unwrap().wait(None).unwrap())
+            seconds(|| device.submit_with(small.stage(), Lane::Interactive).unwrap().wait(None).unwrap())
         };
         (0..samples).map(sample).collect()
     };
@@ -138,7 +138,7 @@ fn latency(device: &Device, small: &Small) {
             let options = SubmitOptions::new().lane(Lane::Background).when_full(WhenFull::Wait);
             while !stop.load(Ordering::Relaxed) {
                 let commands: Vec<_> =
-                    (0..32).map(|_| device.submit([stage(), stage(), stage(), stage()], options).unwrap()).collect();
+                    (0..32).map(|_| device.submit_with([stage(), stage(), stage(), stage()], options).unwrap()).collect();
                 // Never empty: the next are queued while the last of these wait.
                 commands[16].wait(None).unwrap();
             }

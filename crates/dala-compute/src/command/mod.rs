@@ -88,12 +88,6 @@ impl From<Lane> for SubmitOptions {
     }
 }
 
-impl From<()> for SubmitOptions {
-    fn from((): ()) -> SubmitOptions {
-        SubmitOptions::default()
-    }
-}
-
 /// Submitted work: poll it, wait for it, await it, cancel it. Clones are of the same command. Dropping it changes nothing:
 /// the work goes on.
 pub struct Command {
@@ -182,13 +176,14 @@ impl Device {
         self.core().run(job)
     }
 
-    /// Queues stages, to be executed in order, and returns at once; unless the lane is full and the options say to wait.
+    /// Queues stages in the default lane, to be executed in order, and returns at once; unless the lane is full: then it waits
+    /// for room.
     ///
     /// Commands that touch the same buffer keep the order in which they were submitted, whatever their lanes. Buffers may
     /// be freed or dropped before the command ends.
     ///
     /// ```
-    /// # use dala_compute::{Buffer, CommandState, DType, Device, Lane, Stage};
+    /// # use dala_compute::{Buffer, CommandState, DType, Device, Stage};
     /// # fn main() -> Result<(), dala_compute::Error> {
     /// # let device = Device::open("cpu")?;
     /// let x = Buffer::from_slice(&device, &[1.0f32, -2.0], [2])?;
@@ -197,7 +192,7 @@ impl Device {
     ///     Stage::run_kernel("relu", &[&x], &y, ()),
     ///     Stage::run_kernel("scalar_mul", &[&y], &y, [("scalar", 3.0)]),
     /// ];
-    /// let command = device.submit(stages, Lane::Background)?;
+    /// let command = device.submit(stages)?;
     /// command.wait(None)?;
     /// assert_eq!(command.poll(), CommandState::Completed);
     /// assert_eq!(y.read::<f32>()?, [3.0, 0.0]);
@@ -207,9 +202,36 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// A stage does not fit its kernel, a buffer is freed, of another device, or known to be unreadable; the lane is full and
-    /// the options say so; or the device is suspended and commands are to fail. Nothing is queued then.
-    pub fn submit(&self, stages: impl Into<Vec<Stage>>, options: impl Into<SubmitOptions>) -> Result<Command, Error> {
+    /// A stage does not fit its kernel, a buffer is freed, of another device, or known to be unreadable; or the device is
+    /// suspended and commands are to fail. Nothing is queued then.
+    pub fn submit(&self, stages: impl Into<Vec<Stage>>) -> Result<Command, Error> {
+        self.submit_with(stages, SubmitOptions::new())
+    }
+
+    /// As [`submit`](Device::submit), in a lane, or with all the [options](SubmitOptions).
+    ///
+    /// ```
+    /// # use dala_compute::{Buffer, DType, Device, Lane, Stage, SubmitOptions};
+    /// # fn main() -> Result<(), dala_compute::Error> {
+    /// # let device = Device::open("cpu")?;
+    /// # let x = Buffer::zeros(&device, DType::F32, [2])?;
+    /// let stage = Stage::run_kernel("relu", &[&x], &x, ());
+    /// device.submit_with(stage.clone(), Lane::Background)?;
+    ///
+    /// let soon = SubmitOptions::new().lane(Lane::Interactive).deadline(std::time::Duration::from_secs(1));
+    /// device.submit_with(stage, soon)?.wait(None)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`submit`](Device::submit), or the lane is full and the options say not to wait.
+    pub fn submit_with(
+        &self,
+        stages: impl Into<Vec<Stage>>,
+        options: impl Into<SubmitOptions>,
+    ) -> Result<Command, Error> {
         let options = options.into();
         let job = self.core().prepare(&stages.into(), options.only_planned)?;
         Command::submit(self.core(), job, options)

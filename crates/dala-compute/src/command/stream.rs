@@ -403,7 +403,7 @@ impl<F: Send + 'static> Inner<F> {
         // A panic here would leave the frame in flight for ever.
         let stages = catch_unwind(AssertUnwindSafe(|| (self.stages)(frame)))
             .map_err(|_| EngineError::internal("what makes the stages of a stream panicked"))?;
-        device.submit(stages, options)
+        device.submit_with(stages, options)
     }
 
     fn watch(self: &Arc<Self>, command: &Command, frame: F, pushed_at: Time) {

@@ -45,7 +45,7 @@ impl Device {
     /// let x = Buffer::from_slice(&device, &[1.0f32, -2.0], [2])?;
     /// let id = x.id().0;
     /// let text = format!(r#"{{"op": "run_kernel", "kernel": "relu", "inputs": [{id}], "output": {id}}}"#);
-    /// device.submit(device.parse_command(&text)?, ())?.wait(None)?;
+    /// device.submit(device.parse_command(&text)?)?.wait(None)?;
     /// assert_eq!(x.read::<f32>()?, [1.0, 0.0]);
     /// # Ok(())
     /// # }

@@ -63,7 +63,7 @@ impl fmt::Debug for HostData {
 /// let x = Buffer::from_slice(&device, &[1.0f32, -2.0], [2])?;
 /// let data = Readback::new();
 /// let stages = [Stage::run_kernel("relu", &[&x], &x, ()), Stage::read_buffer(&x, &data)];
-/// device.submit(stages, ())?.wait(None)?;
+/// device.submit(stages)?.wait(None)?;
 /// assert_eq!(data.take(), Some([1.0f32, 0.0].map(f32::to_le_bytes).concat()));
 /// # Ok(())
 /// # }

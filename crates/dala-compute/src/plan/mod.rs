@@ -93,12 +93,21 @@ impl Plan {
         self.0.core.run(self.job()?)
     }
 
-    /// Queues a run and returns at once; see [`Device::submit`].
+    /// Queues a run in the default lane and returns at once; see [`Device::submit`].
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Plan::run).
+    pub fn submit(&self) -> Result<Command, Error> {
+        self.submit_with(SubmitOptions::new())
+    }
+
+    /// Queues a run in a lane, or with all the options, and returns at once; see [`Device::submit_with`].
     ///
     /// # Errors
     ///
     /// As [`run`](Plan::run), or the lane is full and the options say so.
-    pub fn submit(&self, options: impl Into<SubmitOptions>) -> Result<Command, Error> {
+    pub fn submit_with(&self, options: impl Into<SubmitOptions>) -> Result<Command, Error> {
         Command::submit(&self.0.core, self.job()?, options.into())
     }
 

@@ -98,7 +98,7 @@ fn random_program(device: &Device, seed: u64) {
                     }
                     let own: Vec<Step> = (0..1 + random.below(4)).map(|_| Step::random(random, BUFFERS)).collect();
                     let stages: Vec<Stage> = own.iter().map(|step| step.stage(buffers)).collect();
-                    let command = device.submit(stages, Lane::ALL[random.below(3)]).unwrap();
+                    let command = device.submit_with(stages, Lane::ALL[random.below(3)]).unwrap();
                     steps.push(own);
                     let waits = random.below(10) == 0;
                     drop(turn);
@@ -164,9 +164,9 @@ fn long_commands_are_seen_pending() {
         for _ in 0..6 {
             let list = stages.clone();
             let start = Instant::now();
-            let command = device.submit(list, ()).unwrap();
+            let command = device.submit(list).unwrap();
             let submitted = start.elapsed();
-            let dependent = device.submit(Stage::copy_buffer(&x, &x), ()).unwrap();
+            let dependent = device.submit(Stage::copy_buffer(&x, &x)).unwrap();
             let seen = dependent.poll();
             assert_eq!(seen, CommandState::Pending);
             assert!(!command.poll().is_final());
@@ -198,9 +198,9 @@ fn submitting_does_not_wait_behind_a_wait() {
         let (stages, _x) = long_work(&device, Duration::from_millis(300));
         let y = Buffer::zeros(&device, DType::F32, [4]).unwrap();
         let small = || Stage::run_kernel("relu", &[&y], &y, ());
-        device.submit(small(), ()).unwrap().wait(LIMIT).unwrap();
+        device.submit(small()).unwrap().wait(LIMIT).unwrap();
         std::thread::scope(|scope| {
-            let command = device.submit(stages, Lane::Background).unwrap();
+            let command = device.submit_with(stages, Lane::Background).unwrap();
             let waiter = command.clone();
             scope.spawn(move || waiter.wait(None).unwrap());
             std::thread::sleep(Duration::from_millis(10));
@@ -208,7 +208,7 @@ fn submitting_does_not_wait_behind_a_wait() {
             let mut commands = Vec::new();
             for _ in 0..50 {
                 let start = Instant::now();
-                commands.push(device.submit(small(), Lane::Interactive).unwrap());
+                commands.push(device.submit_with(small(), Lane::Interactive).unwrap());
                 best = best.min(start.elapsed());
             }
             commands.iter().for_each(|command| command.wait(LIMIT).unwrap());
@@ -222,7 +222,7 @@ fn submitting_does_not_wait_behind_a_wait() {
 fn ids_are_found_and_forgotten() {
     for device in devices() {
         let x = Buffer::zeros(&device, DType::F32, [4]).unwrap();
-        let command = device.submit(Stage::run_kernel("relu", &[&x], &x, ()), ()).unwrap();
+        let command = device.submit(Stage::run_kernel("relu", &[&x], &x, ())).unwrap();
         let again = device.command(command.id()).unwrap();
         again.wait(LIMIT).unwrap();
         assert_eq!(device.command(command.id()).unwrap().poll(), CommandState::Completed);
@@ -236,10 +236,10 @@ fn nothing_late_is_launched() {
     for device in devices() {
         let (stages, _x) = long_work(&device, Duration::from_millis(100));
         let y = Buffer::from_slice(&device, &[1.0f32], [1]).unwrap();
-        let long = device.submit(stages, ()).unwrap();
+        let long = device.submit(stages).unwrap();
         let soon = SubmitOptions::new().lane(Lane::Background).deadline(Duration::from_millis(5));
-        let late = device.submit(Stage::run_kernel("scalar_add", &[&y], &y, [("scalar", 1)]), soon).unwrap();
-        let dependent = device.submit(Stage::run_kernel("relu", &[&y], &y, ()), Lane::Background).unwrap();
+        let late = device.submit_with(Stage::run_kernel("scalar_add", &[&y], &y, [("scalar", 1)]), soon).unwrap();
+        let dependent = device.submit_with(Stage::run_kernel("relu", &[&y], &y, ()), Lane::Background).unwrap();
         long.wait(LIMIT).unwrap();
         let launches = device.stats().launches;
         assert_eq!(late.wait(LIMIT).unwrap_err().code(), "deadline_exceeded");
@@ -261,12 +261,12 @@ fn errors_name_the_stage() {
         let short = Buffer::zeros(&device, DType::F32, [3]).unwrap();
         let good = || Stage::run_kernel("relu", &[&x], &x, ());
         let launches = device.stats().launches;
-        let error = device.submit([good(), Stage::run_kernel("rleu", &[&x], &x, ())], ()).unwrap_err();
+        let error = device.submit([good(), Stage::run_kernel("rleu", &[&x], &x, ())]).unwrap_err();
         assert_eq!(error.to_string(), "stage 1: no kernel is called `rleu`, did you mean `relu`?");
         assert_eq!(error.code(), "unknown_kernel");
-        assert_eq!(device.submit([good(), Stage::copy_buffer(&x, &short)], ()).unwrap_err().code(), "size_mismatch");
+        assert_eq!(device.submit([good(), Stage::copy_buffer(&x, &short)]).unwrap_err().code(), "size_mismatch");
         assert_eq!(device.stats().launches, launches, "nothing was launched");
-        device.submit(Vec::new(), ()).unwrap().wait(LIMIT).unwrap();
+        device.submit(Vec::new()).unwrap().wait(LIMIT).unwrap();
     }
 }
 
@@ -285,7 +285,7 @@ fn freed_while_in_use() {
     for device in devices() {
         let live = device.memory().unwrap().live;
         let (stages, x) = long_work(&device, Duration::from_millis(30));
-        let command = device.submit(stages, ()).unwrap();
+        let command = device.submit(stages).unwrap();
         x.free();
         assert_eq!(x.read::<f32>().unwrap_err().code(), "freed");
         assert!(device.memory().unwrap().live > live, "in use");
@@ -331,10 +331,10 @@ fn cancelling_ten_thousand_commands() {
                 let fresh = Stage::copy_buffer(&source, &victim);
                 let stages: Vec<Stage> =
                     [fresh].into_iter().chain((0..random.below(3)).map(|_| add(&victim))).collect();
-                let command = device.submit(stages, Lane::ALL[random.below(3)]).unwrap();
+                let command = device.submit_with(stages, Lane::ALL[random.below(3)]).unwrap();
                 send.send(command).unwrap();
                 if random.below(10) == 0 {
-                    last = Some(device.submit(add(&kept), Lane::ALL[random.below(3)]).unwrap());
+                    last = Some(device.submit_with(add(&kept), Lane::ALL[random.below(3)]).unwrap());
                     *done.entry("kept").or_insert(0) += 1;
                 }
             }
@@ -369,7 +369,7 @@ fn ten_thousand_tasks_are_woken() {
         let x = Buffer::zeros(&device, DType::F32, [16]).unwrap();
         device.suspend(WhileSuspended::Wait);
         let commands: Vec<Command> =
-            (0..5_000).map(|_| device.submit(Stage::run_kernel("relu", &[&x], &x, ()), ()).unwrap()).collect();
+            (0..5_000).map(|_| device.submit(Stage::run_kernel("relu", &[&x], &x, ())).unwrap()).collect();
         // Half of them wait for a command of their own, half for one that others wait for too.
         let task = |index: usize| {
             let command = commands[if index < 5_000 { index } else { index % 50 * 100 }].clone();
@@ -405,7 +405,7 @@ fn a_suspended_device_is_not_touched() {
         device.run("scalar_mul", &[&x], &x, [("scalar", 1)]).unwrap();
         device.suspend(WhileSuspended::Wait);
         let launches = device.stats().launches;
-        let commands: Vec<Command> = (0..5).map(|_| device.submit(double(), ()).unwrap()).collect();
+        let commands: Vec<Command> = (0..5).map(|_| device.submit(double()).unwrap()).collect();
         std::thread::sleep(Duration::from_millis(20));
         assert!(commands.iter().all(|command| command.poll() == CommandState::Pending));
         assert_eq!(device.stats().launches, launches);
@@ -416,10 +416,10 @@ fn a_suspended_device_is_not_touched() {
         assert_eq!(x.read::<f32>().unwrap(), [32.0; 8]);
 
         device.suspend(WhileSuspended::Wait);
-        let command = device.submit(double(), ()).unwrap();
+        let command = device.submit(double()).unwrap();
         device.suspend(WhileSuspended::Fail);
         assert_eq!(command.wait(LIMIT).unwrap_err().code(), "suspended");
-        assert_eq!(device.submit(double(), ()).unwrap_err().code(), "suspended");
+        assert_eq!(device.submit(double()).unwrap_err().code(), "suspended");
         assert_eq!(device.run("relu", &[&x], &x, ()).unwrap_err().code(), "suspended");
         assert_eq!(x.read::<f32>().unwrap_err().code(), "suspended");
         device.resume();
@@ -438,7 +438,7 @@ fn heat_and_power_slow_the_background_down() {
         // The share of the time that a lane keeps the device busy: it does not depend on what else the machine does.
         let share = |lane: Lane| {
             let (start, before) = (Instant::now(), device.stats().queue.lanes[lane.index()].busy);
-            device.submit(stages.clone(), lane).unwrap().wait(LIMIT).unwrap();
+            device.submit_with(stages.clone(), lane).unwrap().wait(LIMIT).unwrap();
             let busy = device.stats().queue.lanes[lane.index()].busy - before;
             busy.as_secs_f64() / start.elapsed().as_secs_f64()
         };
@@ -515,14 +515,14 @@ fn the_background_does_not_hold_up_the_interactive_lane() {
         let (stages, _x) = long_work(&device, Duration::from_millis(40));
         let y = Buffer::zeros(&device, DType::F32, [16]).unwrap();
         let small = || Stage::run_kernel("relu", &[&y], &y, ());
-        device.submit(small(), ()).unwrap().wait(LIMIT).unwrap();
+        device.submit(small()).unwrap().wait(LIMIT).unwrap();
         let stop = AtomicBool::new(false);
         let mut waits: Vec<Duration> = std::thread::scope(|scope| {
             scope.spawn(|| {
                 let options = SubmitOptions::new().lane(Lane::Background).when_full(WhenFull::Wait);
                 while !stop.load(Ordering::Relaxed) {
                     let commands: Vec<Command> =
-                        (0..16).map(|_| device.submit(stages.clone(), options).unwrap()).collect();
+                        (0..16).map(|_| device.submit_with(stages.clone(), options).unwrap()).collect();
                     commands[8].wait(LIMIT).unwrap();
                 }
             });
@@ -530,7 +530,7 @@ fn the_background_does_not_hold_up_the_interactive_lane() {
             let waits = (0..40).map(|_| {
                 std::thread::sleep(Duration::from_millis(3));
                 let start = Instant::now();
-                device.submit(small(), Lane::Interactive).unwrap().wait(LIMIT).unwrap();
+                device.submit_with(small(), Lane::Interactive).unwrap().wait(LIMIT).unwrap();
                 start.elapsed()
             });
             let waits = waits.collect();

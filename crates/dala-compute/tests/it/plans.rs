@@ -48,7 +48,7 @@ fn plans_run_again_with_new_contents() {
         // Clones are the same plan, from any thread, in any lane.
         let results: Vec<_> = (0..4)
             .map(|_| plan.clone())
-            .map(|plan| std::thread::spawn(move || plan.submit(Lane::Background).unwrap().wait(None)))
+            .map(|plan| std::thread::spawn(move || plan.submit_with(Lane::Background).unwrap().wait(None)))
             .map(|thread| thread.join().unwrap())
             .collect();
         assert_eq!(results, [Ok(()), Ok(()), Ok(()), Ok(())]);
@@ -90,7 +90,7 @@ fn freeing_a_buffer_ends_its_plans() {
             // The buffer's memory, and the scratch memory of the plan that cannot run any more.
             assert!(before - after >= 4096, "{device:?}: {before} {after}");
             assert_eq!(plan.run().unwrap_err().code(), "freed");
-            assert_eq!(plan.submit(()).unwrap_err().code(), "freed");
+            assert_eq!(plan.submit().unwrap_err().code(), "freed");
             let (fresh, _) = pair(&device, 3.0);
             let rebound = plan.rebind(&[(&x, &fresh)]).unwrap();
             (0..6).for_each(|_| rebound.run().unwrap());
@@ -197,7 +197,7 @@ fn failures_poison_and_are_told_with_their_stage() {
         let write = Pipeline::new().stage(Stage::write_buffer(&x, vec![0u8; 4096]));
         assert!(device.compile(&write).unwrap_err().to_string().contains("write_buffer cannot be part of a plan"));
         let outside = Stage::run_kernel("relu", [&Transient::new()], &y, ());
-        assert_eq!(device.submit(outside, ()).unwrap_err().code(), "transient_outside");
+        assert_eq!(device.submit(outside).unwrap_err().code(), "transient_outside");
     }
 }
 

@@ -32,7 +32,7 @@ fn idle_devices_use_no_processor_time() {
     let x = Buffer::from_slice(&device, &[1.0f32; 1000], [1000]).unwrap();
     let y = Buffer::zeros(&device, DType::F32, [1000]).unwrap();
     device.run("relu", &[&x], &y, ()).unwrap();
-    device.submit(dala_compute::Stage::run_kernel("relu", &[&x], &y, ()), ()).unwrap().wait(None).unwrap();
+    device.submit(dala_compute::Stage::run_kernel("relu", &[&x], &y, ())).unwrap().wait(None).unwrap();
     // What they look out for at first.
     std::thread::sleep(Duration::from_millis(200));
     const SPAN: Duration = Duration::from_secs(3);

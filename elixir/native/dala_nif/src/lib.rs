@@ -298,7 +298,7 @@ fn zeros<'a>(env: Env<'a>, device: Dev, shape: Term<'a>, dtype: Atom) -> Term<'a
 
 /// Submits what fills a new buffer. Nobody owns that: the buffer may outlive the process that made it.
 fn fill(env: Env, device: &Device, buffer: Buffer, stage: impl FnOnce(&Buffer) -> Stage) -> Result<Buf, Failure> {
-    device.submit(stage(&buffer), refusing())?;
+    device.submit_with(stage(&buffer), refusing())?;
     // A process that makes much must come to an end of its turn: only then the VM gives back what it dropped.
     let percent = (buffer.size_bytes() / 10_000).clamp(1, 100) as i32;
     rustler::schedule::consume_timeslice(env, percent);
@@ -330,7 +330,7 @@ fn free(buffer: Buf) -> Atom {
 fn read<'a>(env: Env<'a>, device: Dev, buffer: Buf, tag: Term<'a>) -> Term<'a> {
     measured("read", || {
         let readback = host::readback();
-        let submitted = device.0.submit(Stage::read_buffer(&buffer.0, &readback), refusing());
+        let submitted = device.0.submit_with(Stage::read_buffer(&buffer.0, &readback), refusing());
         let read = submitted.map(|command| {
             let caller = Caller::new(env, tag);
             own(env, command.clone());
@@ -377,7 +377,7 @@ fn submit_many<'a>(
 fn submit_json<'a>(env: Env<'a>, device: Dev, json: String, options: Term<'a>) -> Term<'a> {
     let submit = || {
         let stages = device.0.parse_command(&json)?;
-        let command = device.0.submit(stages, terms::submit_options(options)?)?;
+        let command = device.0.submit_with(stages, terms::submit_options(options)?)?;
         let id = command.id().0;
         own(env, command);
         Ok(id)
@@ -393,7 +393,7 @@ fn submit_stages(
     owned: bool,
     tag: Term,
 ) -> Result<u64, Failure> {
-    let command = device.submit(terms::stages(stages).map_err(Failure::Stage)?, options?)?;
+    let command = device.submit_with(terms::stages(stages).map_err(Failure::Stage)?, options?)?;
     Ok(queued(env, command, owned, tag))
 }
 
@@ -566,7 +566,7 @@ fn pipeline_submit_on<'a>(
 }
 
 fn submit_plan(env: Env, plan: &Plan, options: Term, owned: bool, tag: Term) -> Result<(u64, usize), Failure> {
-    let command = plan.submit(terms::submit_options(options)?)?;
+    let command = plan.submit_with(terms::submit_options(options)?)?;
     Ok((queued(env, command, owned, tag), plan.stage_count()))
 }
 
