@@ -297,7 +297,8 @@ fn memory_stays_flat_over_many_commands() {
     for number in 0..count {
         let (from, to) = (&buffers[number % 8], &buffers[(number * 5 + 1) % 8]);
         let options = SubmitOptions::new().lane(Lane::ALL[number % 3]).deadline(Duration::from_secs(3600));
-        let command = device.submit_with(Stage::run_kernel("scalar_add", &[from], to, [("scalar", 1)]), options).unwrap();
+        let command =
+            device.submit_with(Stage::run_kernel("scalar_add", &[from], to, [("scalar", 1)]), options).unwrap();
         if number % 7 == 0 {
             command.cancel();
             // Poisoned buffers would refuse everything after.

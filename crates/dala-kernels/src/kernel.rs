@@ -1,6 +1,7 @@
 //! A kernel: what its callers see, what it does, and what its results are checked against.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,6 +11,7 @@ use dala_spec::expr::interpret;
 use dala_spec::{DType, Data, Expr, KernelSpec, Params, Program, Signature, SpecError};
 
 use crate::Reference;
+use crate::launch::{CubeFunction, cube_task, panic_message};
 
 /// Which kernel: unique in a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,7 +24,7 @@ pub enum Work {
     /// One expression per output element, made for the types of a call.
     Pointwise(Arc<MakeExpr>),
     /// Launches over the call's buffers and over scratch memory.
-    Lowered(LowerFn),
+    Lowered(Arc<MakeLowering>),
     /// Calls of other kernels, made for the types of a call.
     Composite(Arc<MakeParts>),
 }
@@ -51,7 +53,10 @@ pub trait Parts: Send + Sync {
 pub type MakeParts = dyn Fn(&Signature) -> Result<Arc<dyn Parts>, SpecError> + Send + Sync;
 
 /// The launches that a call comes down to on a device.
-pub type LowerFn = fn(&Signature, &DeviceFacts) -> Result<Lowering, SpecError>;
+pub type MakeLowering = dyn Fn(&Signature, &DeviceFacts) -> Result<Lowering, SpecError> + Send + Sync;
+
+/// The same, where kernels of one kind hand it on.
+pub(crate) type LowerFn = fn(&Signature, &DeviceFacts) -> Result<Lowering, SpecError>;
 
 /// A small call of a kernel, for the table of what runs where.
 #[derive(Clone, Copy, Debug)]
@@ -67,9 +72,12 @@ pub struct Example {
 }
 
 /// The plain Rust function that computes the same.
+pub type MakeReference = dyn Fn(&Reference) -> Data + Send + Sync;
+
+/// The same, where kernels of one kind hand it on.
 pub(crate) type ReferenceFn = fn(&Reference) -> Data;
 
-/// A named operation. Built with [`Kernel::pointwise`] or [`Kernel::lowered`].
+/// A named operation. Built with [`Kernel::pointwise`], [`Kernel::lowered`], [`Kernel::cube`] or [`Kernel::composite`].
 #[derive(Clone)]
 pub struct Kernel {
     /// Which kernel this is.
@@ -81,7 +89,7 @@ pub struct Kernel {
     /// A small call of it; none for kernels that take one shape for all, whose calls can be made up.
     pub example: Option<Example>,
     /// What its results are checked against; none for kernels that users define, whose expression is interpreted.
-    pub reference: Option<ReferenceFn>,
+    pub reference: Option<Arc<MakeReference>>,
 }
 
 impl Kernel {
@@ -89,10 +97,10 @@ impl Kernel {
     ///
     /// # Errors
     ///
-    /// The call does not fit the kernel.
+    /// The call does not fit the kernel, or its reference panics.
     pub fn on_host(&self, signature: &Signature, inputs: &[Data]) -> Result<Option<Data>, SpecError> {
-        if let Some(reference) = self.reference {
-            let data = reference(&Reference { inputs, signature });
+        if let Some(reference) = &self.reference {
+            let data = self.caught(|| Ok(reference(&Reference { inputs, signature })))?;
             self.read_right(signature)?;
             return Ok(Some(data));
         }
@@ -116,8 +124,22 @@ impl Kernel {
     }
 
     /// A kernel that comes down to launches.
-    pub fn lowered(spec: KernelSpec, lower: LowerFn) -> Kernel {
-        Kernel::new(spec, Work::Lowered(lower))
+    pub fn lowered(
+        spec: KernelSpec,
+        lower: impl Fn(&Signature, &DeviceFacts) -> Result<Lowering, SpecError> + Send + Sync + 'static,
+    ) -> Kernel {
+        Kernel::new(spec, Work::Lowered(Arc::new(lower)))
+    }
+
+    /// A kernel that is one whole CubeCL function, from all inputs to the output. Nothing is fused with it.
+    pub fn cube(spec: KernelSpec, function: impl CubeFunction) -> Kernel {
+        let (name, function): (Arc<str>, Arc<dyn CubeFunction>) = (spec.name.as_str().into(), Arc::new(function));
+        Kernel::lowered(spec, move |call, facts| {
+            let mut lowering = Lowering::new();
+            let reads: Vec<Place> = (0..call.inputs.len()).map(Place::Input).collect();
+            lowering.step(cube_task(name.clone(), &function, call.clone(), facts), reads, Place::Output);
+            Ok(lowering)
+        })
     }
 
     /// A kernel that comes down to calls of others.
@@ -147,8 +169,8 @@ impl Kernel {
     }
 
     /// The plain Rust function that computes the same.
-    pub fn reference(mut self, reference: ReferenceFn) -> Kernel {
-        self.reference = Some(reference);
+    pub fn reference(mut self, reference: impl Fn(&Reference) -> Data + Send + Sync + 'static) -> Kernel {
+        self.reference = Some(Arc::new(reference));
         self
     }
 
@@ -171,6 +193,13 @@ impl Kernel {
         Ok(Program::build(&expr, &names, signature)?)
     }
 
+    /// Anybody may have written the kernel: if it panics, that is an error of its callers.
+    fn caught<T>(&self, call: impl FnOnce() -> Result<T, SpecError>) -> Result<T, SpecError> {
+        catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+            Err(SpecError::KernelFailed { kernel: self.spec.name.clone(), message: panic_message(&*panic) })
+        })
+    }
+
     /// Whether every param that was read so far is one that the kernel has.
     fn read_right(&self, signature: &Signature) -> Result<(), SpecError> {
         match signature.params.missed() {
@@ -186,12 +215,12 @@ impl Kernel {
     ///
     /// # Errors
     ///
-    /// The expression does not fit the call's types.
+    /// The expression does not fit the call's types, or the kernel panics.
     pub fn lower(&self, signature: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
         let lowering = match &self.work {
             Work::Pointwise(work) => map_all(self.built(&**work, signature)?, signature),
-            Work::Lowered(lower) => lower(signature, facts)?,
-            Work::Composite(make) => make(signature)?.lower(facts)?,
+            Work::Lowered(lower) => self.caught(|| lower(signature, facts))?,
+            Work::Composite(make) => self.caught(|| make(signature)?.lower(facts))?,
         };
         self.read_right(signature)?;
         Ok(lowering)

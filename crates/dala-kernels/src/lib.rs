@@ -8,6 +8,11 @@
 /// The engine's version and the numbers of the sources on which depends what a kernel becomes, beside its own values.
 pub const SOURCES: [&str; 4] = ["cubecl 0.12.0-pre.1", dala_spec::SOURCES, dala_plan::SOURCES, env!("DALA_SOURCES")];
 
+/// Whether a kernel of this type is one of ours, whose sources have numbers: what others wrote may change without them.
+pub fn is_numbered(kernel_type: &str) -> bool {
+    kernel_type.starts_with(concat!(env!("CARGO_CRATE_NAME"), "::"))
+}
+
 mod compile;
 mod composite;
 mod device;
@@ -24,9 +29,16 @@ pub mod table;
 
 pub use compile::{compile, compile_checked, plan_calls, supported};
 pub use composite::Composite;
-pub use kernel::{Example, Kernel, KernelId, LowerFn, MakeExpr, MakeParts, Parts, Work};
+pub use kernel::{Example, Kernel, KernelId, MakeExpr, MakeLowering, MakeParts, MakeReference, Parts, Work};
 pub use reference::Reference;
 pub use registry::Registry;
+
+/// What kernels from outside lower with, as those in here do.
+pub mod author {
+    pub use crate::lower::filter::{VALUES, border_param, filtered, reference as filtered_reference, same_image};
+    pub use crate::lower::reduce::Line;
+    pub use crate::lower::shapes::axis;
+}
 
 macro_rules! declare {
     ($($(#[$doc:meta])* $family:ident { $($kernel:ident,)+ })+) => {

@@ -188,6 +188,14 @@ pub enum SpecError {
         /// Bytes of the target.
         to: usize,
     },
+    /// A kernel failed while its call was prepared, or on the host: a fault of whoever wrote it.
+    #[error("kernel `{kernel}` failed: {message}")]
+    KernelFailed {
+        /// The kernel.
+        kernel: String,
+        /// What it said.
+        message: String,
+    },
     /// What was checked does not hold: a fault of this library's.
     #[error("a fault of this library: {what}")]
     Internal {
@@ -224,6 +232,7 @@ impl SpecError {
             SpecError::TooLarge { .. } => "shape_too_large",
             SpecError::CopySize { .. } => "size_mismatch",
             SpecError::Expr(_) => "bad_expression",
+            SpecError::KernelFailed { .. } => "kernel_failed",
             SpecError::Internal { .. } => "internal",
         }
     }

@@ -1,5 +1,6 @@
 //! Our times beside those of the bare engine, or of a peer, measured in one run.
 
+mod bare;
 mod batch;
 mod curves;
 mod model;
@@ -13,12 +14,12 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use dala_compute::bare::Bare;
 use dala_compute::{Buffer, DType, Device, KernelCache, Operand, Pipeline, Plan, PlanOptions, Stage, Transient};
 
 use crate::args::{BenchArgs, Suite};
 use crate::output::{self, Outcome};
 use crate::{built, device};
+use bare::Bare;
 use peer::Peer;
 use report::{Report, Row, milliseconds};
 
@@ -121,9 +122,9 @@ fn fusion(device: &Device) -> anyhow::Result<Vec<Row>> {
     if fused.launches() != 1 {
         bail!("eight pointwise stages are {} launches", fused.launches());
     }
-    let bare = Bare::open(device.info().backend.name(), LEN)?;
+    let bare = Bare::open(device.info().backend, LEN)?;
     let tuning = bare.best_tuning()?;
-    let copy = || Ok(bare.copy(tuning)?);
+    let copy = || bare.copy(tuning);
     Ok(vec![
         Row::new("8-pointwise", "bare copy", compare(31, || Ok(fused.run()?), copy)?),
         Row::new("8-pointwise-unfused", "bare copy", compare(11, || Ok(unfused.run()?), copy)?),
@@ -161,11 +162,11 @@ fn overhead(device: &Device, explain: bool, out: &mut dyn Write) -> anyhow::Resu
     if fused.launches() < 25 || unfused.launches() != 100 {
         bail!("the plans have {} and {} launches", fused.launches(), unfused.launches());
     }
-    let bare = Bare::open(device.info().backend.name(), 1024)?;
+    let bare = Bare::open(device.info().backend, 1024)?;
     let base = "100 bare launches";
     Ok(vec![
-        Row::new("100-stages", base, compare(101, || Ok(fused.run()?), || Ok(bare.hundred(100)?))?),
-        Row::new("100-stages-unfused", base, compare(101, || Ok(unfused.run()?), || Ok(bare.hundred(100)?))?),
+        Row::new("100-stages", base, compare(101, || Ok(fused.run()?), || bare.hundred(100))?),
+        Row::new("100-stages-unfused", base, compare(101, || Ok(unfused.run()?), || bare.hundred(100))?),
     ])
 }
 

@@ -137,8 +137,9 @@ fn latency(device: &Device, small: &Small) {
         scope.spawn(|| {
             let options = SubmitOptions::new().lane(Lane::Background).when_full(WhenFull::Wait);
             while !stop.load(Ordering::Relaxed) {
-                let commands: Vec<_> =
-                    (0..32).map(|_| device.submit_with([stage(), stage(), stage(), stage()], options).unwrap()).collect();
+                let commands: Vec<_> = (0..32)
+                    .map(|_| device.submit_with([stage(), stage(), stage(), stage()], options).unwrap())
+                    .collect();
                 // Never empty: the next are queued while the last of these wait.
                 commands[16].wait(None).unwrap();
             }

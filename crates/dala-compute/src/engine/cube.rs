@@ -354,7 +354,7 @@ impl CubeEngine {
             aliases: &launch.aliases(),
             params: &launch.params,
         };
-        let refused = |refused: kernels::LaunchRefused| EngineError::internal(refused.0);
+        let refused = |refused| EngineError::refused(&launch.step.task, refused);
         if let Some(repeated) = repeated {
             let prepared = caught(|| kernels::prepare(&self.client, &self.compiled, &prepared))?.map_err(refused)?;
             if let Some(prepared) = repeated.get_or_init(|| prepared) {

@@ -1,6 +1,8 @@
 //! What can go wrong on a device, as values.
 
 use cubecl::server::{IoError, LaunchError, ResourceLimitError, ServerError};
+use dala_kernels::launch::LaunchRefused;
+use dala_plan::Task;
 
 /// A failure of the engine or the device.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -10,6 +12,14 @@ pub enum EngineError {
     #[error("the kernel does not compile on this device: {message}")]
     CompileFailed {
         /// What the compiler said.
+        message: String,
+    },
+    /// A kernel that was added to the device does not launch: a fault of whoever wrote it.
+    #[error("kernel `{kernel}` failed: {message}")]
+    KernelFailed {
+        /// The kernel.
+        kernel: String,
+        /// What it said.
         message: String,
     },
     /// A launch asks for more than the device has.
@@ -61,6 +71,7 @@ impl EngineError {
     pub fn code(&self) -> &'static str {
         match self {
             EngineError::CompileFailed { .. } => "compile_failed",
+            EngineError::KernelFailed { .. } => "kernel_failed",
             EngineError::LimitExceeded { .. } => "limit_exceeded",
             EngineError::BufferTooLarge { .. } => "buffer_too_large",
             EngineError::OutOfMemory { .. } => "out_of_memory",
@@ -72,6 +83,14 @@ impl EngineError {
 
     pub(crate) fn internal(message: impl Into<String>) -> EngineError {
         EngineError::Internal { message: message.into() }
+    }
+
+    /// A launch that was refused: our fault, or that of whoever wrote its function.
+    pub(super) fn refused(task: &Task, refused: LaunchRefused) -> EngineError {
+        match task {
+            Task::Opaque(own) => EngineError::KernelFailed { kernel: own.name.to_string(), message: refused.0 },
+            _ => EngineError::internal(refused.0),
+        }
     }
 }
 

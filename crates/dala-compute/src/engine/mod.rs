@@ -6,7 +6,6 @@
 //! [`synchronise`](Engine::synchronise) on its outputs said so.
 
 mod adapter;
-pub mod bare;
 #[cfg_attr(
     not(any(feature = "cpu", feature = "graphics")),
     expect(dead_code, reason = "drivers keep the kernels of other devices")

@@ -95,17 +95,19 @@ fn native_options(_: &WgpuSetup, _: &DeviceProperties) -> Option<WgpuCompilation
 }
 
 impl KeptCompiler {
-    /// Where the shader of a kernel is kept, if it is: under everything that it depends on.
+    /// Where the shader of a kernel is kept, if it is: under everything that it depends on. What others wrote may change without
+    /// notice, and is not kept.
     fn place(
         &self,
         kernel: &dyn CubeKernel,
         definition: &KernelDefinition,
         options: &WgpuCompilationOptions,
     ) -> Option<(&'static Store, Key)> {
-        let store = KernelCache::get().store()?;
+        let id = kernel.id();
+        let store = KernelCache::get().store().filter(|_| dala_kernels::is_numbered(id.type_name()))?;
         let properties = definition.body.state().device_properties.as_ref()?.checksum();
         let device = format!("{options:?} {properties:x} {:?}", dala_kernels::SOURCES);
-        Some((store, Key::of(&[self.lang_tag(), &device, &kernel.id().stable_format()])))
+        Some((store, Key::of(&[self.lang_tag(), &device, &id.stable_format()])))
     }
 }
 
@@ -171,6 +173,9 @@ impl WgpuCompiler for KeptCompiler {
             None => {
                 let start = Instant::now();
                 let made = self.0.compile(definition, options)?;
+                if !dala_kernels::is_numbered(kernel.id().type_name()) {
+                    CompileCount::built_other();
+                }
                 let (time, packed) = (start.elapsed(), packed(&made));
                 if let (Some((store, key)), Some(packed)) = (place, &packed) {
                     store.put(key, packed);

@@ -78,7 +78,7 @@ fn check_call(device: &Device, kernel: &Kernel, dtype: DType, output: DType, sha
         return false;
     }
     assert_eq!(after.launches - before.launches, u64::from(len > 0), "{what}: launches");
-    let expected = kernel.reference.unwrap()(&Reference { inputs: &inputs, signature: &signature });
+    let expected = kernel.reference.as_ref().unwrap()(&Reference { inputs: &inputs, signature: &signature });
     expect_equal(&what, kernel, &expected, &target.read_data().unwrap());
     true
 }
@@ -166,7 +166,7 @@ fn check_example(device: &Device, kernel: &Kernel, dtype: DType, support: Suppor
     }
     result.unwrap_or_else(|error| panic!("{what}: {error}"));
     assert!(device.stats().launches > before, "{what}: nothing was launched");
-    let expected = kernel.reference.unwrap()(&Reference { inputs: &inputs, signature: &signature });
+    let expected = kernel.reference.as_ref().unwrap()(&Reference { inputs: &inputs, signature: &signature });
     expect_equal(&what, kernel, &expected, &target.read_data().unwrap());
     true
 }

@@ -186,7 +186,7 @@ fn references_agree_with_golden_cases() {
             let signature = validate(&kernel.spec, &types, &output.ty, &params(&case))
                 .unwrap_or_else(|problems| panic!("{what}: {problems:?}"));
             let data: Vec<Data> = inputs.into_iter().map(|input| input.data).collect();
-            let actual = kernel.reference.unwrap()(&Reference { inputs: &data, signature: &signature });
+            let actual = kernel.reference.as_ref().unwrap()(&Reference { inputs: &data, signature: &signature });
             let compare = || case.compare(&what, kernel.spec.tolerance.levels, &output.data, &actual);
             if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(compare)) {
                 failures.push(panic.downcast_ref::<String>().cloned().unwrap_or_default());

@@ -18,6 +18,7 @@ mod expressions;
 mod failures;
 mod golden;
 mod memory;
+mod own_kernels;
 mod paths;
 mod pictures;
 mod pipelines;

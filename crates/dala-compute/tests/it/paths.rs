@@ -14,7 +14,7 @@ fn check(kernel: &str, dtype: DType, inputs: &[&[usize]], output: &[usize], para
     let own = dala_kernels::list::built_in().into_iter().find(|own| own.spec.name == kernel).unwrap();
     let signature = validate(&own.spec, &types, &output, &params).unwrap();
     let data: Vec<Data> = types.iter().enumerate().map(|(seed, ty)| ordinary(&mut Random(seed as u64), ty)).collect();
-    let expected = own.reference.unwrap()(&Reference { inputs: &data, signature: &signature });
+    let expected = own.reference.as_ref().unwrap()(&Reference { inputs: &data, signature: &signature });
     for name in device_names() {
         let device = Device::open(&name).unwrap();
         let what = format!("{name} {kernel} {types:?} -> {output:?} {params:?}");

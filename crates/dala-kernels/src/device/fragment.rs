@@ -19,6 +19,8 @@ use super::emit::{Context, Layout, Slot, emit, emit_value, vector_pointer};
 thread_local! {
     /// Where the kernel was counted whose code was generated last.
     static GENERATED: RefCell<Option<CompileCount>> = const { RefCell::new(None) };
+    /// Where kernels are counted that do not count themselves: those of others.
+    static OTHERS: RefCell<Option<CompileCount>> = const { RefCell::new(None) };
 }
 
 /// Counts the kernels that were built: the code generator runs once for each.
@@ -29,6 +31,20 @@ impl CompileCount {
     /// How many kernels were built so far.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+
+    /// Counts what is built from now on, on this thread, of kernels that do not count themselves.
+    pub(crate) fn count_others(&self) {
+        OTHERS.set(Some(self.clone()));
+    }
+
+    /// Says that a kernel was built that does not count itself.
+    pub fn built_other() {
+        OTHERS.with_borrow(|count| {
+            if let Some(count) = count {
+                count.0.fetch_add(1, Ordering::Relaxed);
+            }
+        });
     }
 
     /// Says that the kernel whose code was generated last on this thread was found, and not built.

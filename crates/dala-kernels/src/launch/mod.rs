@@ -18,12 +18,15 @@ use crate::device::args::BufferAt;
 use crate::device::emit::Layout;
 pub use crate::device::fragment::CompileCount;
 
+pub(crate) use opaque::panic_message;
+pub use opaque::{CubeFunction, CubeLaunch, Grid, cube_task};
 pub use prepared::Prepared;
 
 /// The most cubes a GPU back end takes along one axis.
 const MAX_CUBES_PER_AXIS: u32 = 65_535;
 
-/// A launch that would have read or written out of bounds. Callers that keep to [`CAPACITY_STEP`] never see it.
+/// A launch that would have read or written out of bounds, which callers that keep to [`CAPACITY_STEP`] never see; or one that a
+/// [`CubeFunction`] does not do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaunchRefused(pub String);
 

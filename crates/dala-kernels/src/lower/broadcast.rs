@@ -90,7 +90,7 @@ mod tests {
             let program = kernel.program(&signature).unwrap().unwrap();
             let values = program.param_values("elementwise_sub", &signature).unwrap();
             let found = dala_spec::expr::interpret(&program, &data, &values, &signature.output.shape);
-            let expected = kernel.reference.unwrap()(&Reference { inputs: &data, signature: &signature });
+            let expected = kernel.reference.as_ref().unwrap()(&Reference { inputs: &data, signature: &signature });
             assert_eq!(found, [expected], "{a:?} {b:?}");
         }
     }

@@ -13,10 +13,14 @@ use crate::Reference;
 use crate::keys::{BORDER, RADIUS};
 
 /// The names under which a store expression finds what the filters give; `x` is the element itself.
-pub(crate) const VALUES: [&str; 2] = ["f0", "f1"];
+pub const VALUES: [&str; 2] = ["f0", "f1"];
 
-/// Filters every channel of the first input, and stores what `store` makes of `f0`, `f1` and `x`.
-pub(crate) fn filtered(
+/// Filters every channel of the first input, and stores what `store` makes of `f0`, `f1` and `x`. There may be two filters.
+///
+/// # Errors
+///
+/// The expression does not fit the call's types.
+pub fn filtered(
     call: &Signature,
     facts: &DeviceFacts,
     border: Border,
@@ -114,8 +118,12 @@ fn table(lowering: &mut Lowering, border: Border, len: usize, weights: &[f32]) -
 /// The most entries of a table that a radius may ask for.
 const MAX_ENTRIES: usize = 1 << 24;
 
-/// A picture of the input's own shape, for filters of a few taps.
-pub(crate) fn same_image(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
+/// A picture of the input's own shape, for filters of a few taps: the shape rule of such kernels.
+///
+/// # Errors
+///
+/// The first input is no picture.
+pub fn same_image(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
     shapes::image_with_tables(call, 0)?;
     Ok(call.inputs[0].shape.clone())
 }
@@ -132,12 +140,13 @@ pub(crate) fn image_of_radius(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
 }
 
 /// The param that says what lies outside a picture.
-pub(crate) fn border_param() -> ParamSpec {
+pub fn border_param() -> ParamSpec {
     param(BORDER, ParamKind::words(Border::WORDS)).default("clamp").summary("what lies outside the picture")
 }
 
-/// The plain definition: every output element is what `f` makes of the element itself and of what the filters give there.
-pub(crate) fn reference(call: &Reference, filters: &[Filter], f: impl Fn(f64, &[f64]) -> f64) -> Data {
+/// The plain definition: every output element is what `f` makes of the element itself and of what the filters give there, with
+/// the border that the param of [`border_param`] says.
+pub fn reference(call: &Reference, filters: &[Filter], f: impl Fn(f64, &[f64]) -> f64) -> Data {
     let Some(image) = call.signature.output.shape.image() else { return call.numbers(|_| 0.0) };
     let border = Border::from_word(call.params().word(BORDER));
     let filtered = |filter: &Filter, index: usize| {

@@ -9,9 +9,9 @@ use dala_spec::{
 };
 
 use super::{map, shapes, view::View};
-use crate::kernel::ReferenceFn;
+use crate::kernel::{LowerFn, ReferenceFn};
 use crate::keys::{AXES, KEEP_DIMS};
-use crate::{Kernel, LowerFn, Reference};
+use crate::{Kernel, Reference};
 
 /// The spec of a kernel that reduces the axes of its param `axes`.
 pub(crate) fn spec(
@@ -207,21 +207,24 @@ pub(crate) fn summed(
 }
 
 /// The sizes of a fold.
-#[derive(Clone, Copy)]
-pub(crate) struct Line {
-    pub(crate) outer: usize,
-    pub(crate) length: usize,
-    pub(crate) inner: usize,
+#[derive(Clone, Copy, Debug)]
+pub struct Line {
+    /// How many blocks there are.
+    pub outer: usize,
+    /// How many elements a line has.
+    pub length: usize,
+    /// How many lines lie side by side.
+    pub inner: usize,
 }
 
 impl Line {
-    /// The lines along one axis.
-    pub(crate) fn along(dims: &[usize], axis: usize) -> Line {
+    /// The lines along one axis, which there must be.
+    pub fn along(dims: &[usize], axis: usize) -> Line {
         Line { outer: dims[..axis].iter().product(), length: dims[axis], inner: dims[axis + 1..].iter().product() }
     }
 
     /// A fold of whole lines.
-    pub(crate) fn fold(self, phases: Vec<Phase>, finish: Finish) -> Fold {
+    pub fn fold(self, phases: Vec<Phase>, finish: Finish) -> Fold {
         Fold { outer: self.outer, length: self.length, inner: self.inner, piece: self.length.max(1), phases, finish }
     }
 }

@@ -63,8 +63,12 @@ pub(crate) fn other_size(call: &ShapeCall) -> Result<Shape, ShapeProblem> {
     }
 }
 
-/// An axis that may be counted from the end.
-pub(crate) fn axis(name: &'static str, axis: i64, rank: usize) -> Result<usize, ShapeProblem> {
+/// An axis that may be counted from the end; `name` is the param's.
+///
+/// # Errors
+///
+/// There is no such axis.
+pub fn axis(name: &'static str, axis: i64, rank: usize) -> Result<usize, ShapeProblem> {
     let own = if axis < 0 { axis + rank as i64 } else { axis };
     let outside = || ShapeProblem::Param(name, -(rank as f64), rank as f64 - 1.0);
     usize::try_from(own).ok().filter(|axis| *axis < rank).ok_or_else(outside)

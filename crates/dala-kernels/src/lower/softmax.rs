@@ -8,9 +8,9 @@ use dala_spec::{
 };
 
 use super::{reduce::Line, shapes};
-use crate::kernel::ReferenceFn;
+use crate::kernel::{LowerFn, ReferenceFn};
 use crate::keys::AXIS;
-use crate::{Kernel, LowerFn, Reference};
+use crate::{Kernel, Reference};
 
 /// A kernel along the axis of its param `axis`.
 pub(crate) fn kernel(name: &str, summary: &str, lower: LowerFn, reference: ReferenceFn) -> Kernel {

@@ -93,6 +93,9 @@ impl Graph {
         let (Some(producer), Some(consumer)) = (&self.nodes[from], &self.nodes[to]) else { return Err(None) };
         self.may_move(producer, from, to)?;
         let (fused, how) = match (&producer.task, &consumer.task) {
+            (Task::Opaque(_), _) | (_, Task::Opaque(_)) => {
+                return Err(Some("one of them is a function of its own, into which nothing is fused"));
+            }
             (Task::Map(first), Task::Map(second)) => {
                 (self.fuse_maps((producer, first), (consumer, second), value, to)?, "one program")
             }

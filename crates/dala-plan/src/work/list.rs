@@ -26,6 +26,8 @@ macro_rules! with_tasks {
             pool: Pool,
             /// How often each bin occurs.
             count: Count,
+            /// A whole function that somebody else wrote.
+            opaque: Opaque,
         }
     };
 }

@@ -110,8 +110,8 @@ impl Codes {
 
     fn obtain_one(&self, kernel: &dyn CubeKernel, made: &AtomicU64) -> Result<(), LaunchError> {
         let id = kernel.id();
-        let kept =
-            KernelCache::get().store().map(|store| (store, Key::of(&["cpu", &self.machine, &id.stable_format()])));
+        let store = KernelCache::get().store().filter(|_| dala_kernels::is_numbered(id.type_name()));
+        let kept = store.map(|store| (store, Key::of(&["cpu", &self.machine, &id.stable_format()])));
         let code = match kept.and_then(|(store, key)| load(store, key)) {
             Some(code) => code,
             None => {

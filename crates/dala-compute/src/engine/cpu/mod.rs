@@ -25,7 +25,7 @@ use cubecl::prelude::{CubeKernel, KernelId};
 use cubecl::server::{Handle, ServerError};
 use cubecl_environment::stream::StreamId;
 use dala_kernels::launch as kernels;
-use dala_plan::DeviceFacts;
+use dala_plan::{DeviceFacts, Task};
 use smallvec::SmallVec;
 
 use super::adapter::Adapter;
@@ -41,6 +41,9 @@ use forms::{Forms, Shape};
 use memory::{Chunk, Piece, SharedHeap, lock, piece};
 use ready::{Length, Pass, Ready};
 use server::{Taken, TakingServer, codes, taken};
+
+/// The most units of a cube in functions that others wrote, who may have GPUs in mind: threads run them in turn.
+const UNITS_OF_OTHERS: u32 = 1024;
 
 /// Not the number of the engine's own CPU device, so that its thread is ours alone.
 const DEVICE: DeviceId = DeviceId { type_id: 0, index_id: 0xda1a };
@@ -128,8 +131,11 @@ impl CpuEngine {
 
     /// Describes a launch to the engine; none if there is nothing to do.
     fn describe(&self, launch: &Launch) -> Result<Option<Taken>, NotReady> {
-        let (units, max) =
-            (launch.step.geometry.units, self.adapter.info.limits.max_units.max(self.facts.units_per_cube));
+        let max = self.adapter.info.limits.max_units.max(self.facts.units_per_cube);
+        let (units, max) = match launch.step.task {
+            Task::Opaque(_) => (launch.step.geometry.units, max.max(UNITS_OF_OTHERS)),
+            _ => (launch.step.geometry.units, max),
+        };
         if units > max {
             return Err(EngineError::LimitExceeded {
                 what: format!("{units} units in a cube, and the limit is {max}"),
@@ -153,7 +159,11 @@ impl CpuEngine {
         };
         let (described, taken) =
             self.thread.run(|| taken(|| kernels::launch(&self.client, &self.generated, &described)))?;
-        described.map_err(|refused| EngineError::internal(refused.0))?;
+        let refused = |refused| EngineError::refused(&launch.step.task, refused);
+        described.map_err(refused)?;
+        if let (None, Task::Opaque(_), (1.., ..)) = (&taken, &launch.step.task, launch.step.geometry.cubes) {
+            return Err(refused(kernels::LaunchRefused("it launches nothing".to_owned())).into());
+        }
         taken.transpose()
     }
 

@@ -135,7 +135,13 @@ impl Server for TakingServer {
         stream: StreamId,
         _mode: LaunchMode,
     ) {
-        let taken = self.take(kernel, count, arguments, stream);
+        let taken = match TAKEN.take() {
+            None => self.take(kernel, count, arguments, stream),
+            // The other one would be lost.
+            Some(_) => {
+                Err(ServerError::Launch(refused("its function launches more than once in one step").into()).into())
+            }
+        };
         TAKEN.set(Some(taken));
     }
 

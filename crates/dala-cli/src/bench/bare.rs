@@ -1,14 +1,16 @@
-//! The engine as someone would use it by hand: what our own figures are compared with. No part of the API.
+//! The engine as someone would use it by hand: what our own figures are compared with.
+//!
+//! It is here, and uses the engine that the library hands out, because the library itself has no use for it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use anyhow::anyhow;
+use dala_compute::{Backend, cubecl};
 
 use cubecl::client::Client;
 use cubecl::future::block_on;
 use cubecl::prelude::*;
-use cubecl::server::Handle;
-
-use super::guard::{caught, guarded};
-use super::info::{AdapterId, Backend};
-use super::open::open_adapter;
-use crate::error::Error;
+use cubecl::server::{Handle, ServerError};
 
 #[cube(launch_unchecked)]
 fn copy<N: Size>(
@@ -102,10 +104,10 @@ fn softmax(x: &[f32], out: &mut [f32], side: u32) {
 
 /// Elements of a vector, units of a cube, vectors of a unit: what someone would try out.
 #[derive(Clone, Copy, Debug)]
-pub struct Tuning(usize, u32, u32);
+pub(super) struct Tuning(usize, u32, u32);
 
 /// The device of a back end that everybody shares who uses the engine.
-fn shared_device(backend: Backend) -> Result<cubecl::Device, String> {
+fn shared_device(backend: Backend) -> anyhow::Result<cubecl::Device> {
     let device: Result<cubecl::Device, cubecl::device::DeviceUnavailable> = match backend {
         #[cfg(feature = "vulkan")]
         Backend::Vulkan => cubecl::Device::vulkan(cubecl::device::WgpuDeviceKind::DefaultDevice),
@@ -123,13 +125,23 @@ fn shared_device(backend: Backend) -> Result<cubecl::Device, String> {
         #[cfg(feature = "cpu")]
         Backend::Cpu => cubecl::Device::cpu(),
         #[allow(unreachable_patterns, reason = "every back end may be built in")]
-        other => return Err(format!("this build has no {other} back end")),
+        other => anyhow::bail!("this build has no {other} back end"),
     };
-    device.map_err(|error| error.to_string())
+    device.map_err(|error| anyhow!("{error}"))
+}
+
+/// Runs a call into the engine, which may panic.
+fn caught<T>(call: impl FnOnce() -> T) -> anyhow::Result<T> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(|_| anyhow!("the engine panicked"))
+}
+
+/// The same, of one that gives an answer.
+fn guarded<T>(call: impl FnOnce() -> Result<T, ServerError>) -> anyhow::Result<T> {
+    caught(call)?.map_err(|error| anyhow!("{error}"))
 }
 
 /// Two buffers and an engine.
-pub struct Bare {
+pub(super) struct Bare {
     client: Client,
     cpu: bool,
     buffers: [Handle; 2],
@@ -137,35 +149,22 @@ pub struct Bare {
 }
 
 impl Bare {
-    /// On the device of that name, with `len` floats in each buffer.
-    ///
-    /// # Errors
-    ///
-    /// There is no such device, or it fails.
-    pub fn open(name: &str, len: usize) -> Result<Bare, Error> {
-        let backend = Backend::ALL.into_iter().find(|backend| backend.name() == name);
-        let backend = backend.ok_or_else(|| Error::UnknownDevice { name: name.to_owned() })?;
-        open_adapter(AdapterId { backend, number: 0 })
-            .map_err(|reason| Error::DeviceUnavailable { name: name.to_owned(), reason })?;
-        let unavailable = |reason: String| Error::DeviceUnavailable { name: name.to_owned(), reason };
+    /// On the device of that back end, with `len` floats in each buffer.
+    pub(super) fn open(backend: Backend, len: usize) -> anyhow::Result<Bare> {
         // The engine's own device, not ours.
-        let client = caught(|| shared_device(backend))?.map_err(unavailable)?.client();
-        let bytes: Vec<u8> = bytemuck::cast_slice(&vec![0.5f32; len]).to_vec();
+        let client = caught(|| shared_device(backend))??.client();
+        let bytes: Vec<u8> = (0..len).flat_map(|_| 0.5f32.to_ne_bytes()).collect();
         let buffer = || client.create_from_slice(&bytes);
         let buffers = caught(|| [buffer(), buffer()])?;
         Ok(Bare { client, cpu: backend == Backend::Cpu, buffers, len })
     }
 
-    fn check(&self) -> Result<(), Error> {
-        Ok(guarded(|| block_on(self.client.sync_buffers([&self.buffers[0], &self.buffers[1]])))?)
+    fn check(&self) -> anyhow::Result<()> {
+        guarded(|| block_on(self.client.sync_buffers([&self.buffers[0], &self.buffers[1]])))
     }
 
     /// A copy of one buffer to the other, and a check.
-    ///
-    /// # Errors
-    ///
-    /// The device fails.
-    pub fn copy(&self, Tuning(width, units, steps): Tuning) -> Result<(), Error> {
+    pub(super) fn copy(&self, Tuning(width, units, steps): Tuning) -> anyhow::Result<()> {
         let vectors = self.len.div_ceil(width);
         let cubes = vectors.div_ceil((units * steps) as usize) as u32;
         // SAFETY: both buffers hold `vectors` vectors.
@@ -179,11 +178,7 @@ impl Bare {
     }
 
     /// The quickest way to copy, by trying.
-    ///
-    /// # Errors
-    ///
-    /// The device fails.
-    pub fn best_tuning(&self) -> Result<Tuning, Error> {
+    pub(super) fn best_tuning(&self) -> anyhow::Result<Tuning> {
         const CPU: &[Tuning] = &[Tuning(64, 2, 64), Tuning(64, 2, 512), Tuning(64, 2, 4096), Tuning(16, 2, 4096)];
         const GPU: &[Tuning] = &[Tuning(4, 64, 16), Tuning(4, 128, 16), Tuning(4, 256, 8), Tuning(4, 256, 32)];
         let candidates = if self.cpu { CPU } else { GPU };
@@ -204,11 +199,7 @@ impl Bare {
 
     /// `count` launches over 1,024 floats in one pass on the device's own thread, and one check: three simple kernels, then a
     /// mean of neighbours or a softmax of rows, and again.
-    ///
-    /// # Errors
-    ///
-    /// The device fails.
-    pub fn hundred(&self, count: usize) -> Result<(), Error> {
+    pub(super) fn hundred(&self, count: usize) -> anyhow::Result<()> {
         let pass = || (0..count).for_each(|index| self.one(index));
         guarded(|| self.client.exclusive(pass))?;
         self.check()
