@@ -6,7 +6,8 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use dala_compute::{Buffer, DType, Device, Error, Lane, Stage, SubmitOptions, WhileSuspended};
+use dala_compute::WhileSuspended;
+use dala_compute::prelude::*;
 
 fn main() -> Result<(), Error> {
     let device = Device::open(&std::env::args().nth(1).unwrap_or("auto".to_owned()))?;
@@ -15,11 +16,11 @@ fn main() -> Result<(), Error> {
 
     // Several stages are one command. `submit` returns at once.
     let stages =
-        [Stage::run_kernel("relu", &[&x], &y, ()), Stage::run_kernel("scalar_mul", &[&y], &y, [("scalar", 2.0)])];
+        [Stage::run_kernel("relu", &[&x], &y, ()), Stage::run_kernel("scalar_mul", &[&y], &y, params! { scalar: 2.0 })];
     let command = device.submit_with(stages, Lane::Background)?;
 
     // Shares no buffer with it, so it may go first.
-    device.submit_with(Stage::generate("fill", &z, [("value", 7.0)]), Lane::Interactive)?.wait(None)?;
+    device.submit_with(Stage::generate("fill", &z, params! { value: 7.0 }), Lane::Interactive)?.wait(None)?;
     println!("z is {:?}", z.read::<f32>()?);
 
     // Told when it ends, without waiting.
@@ -31,7 +32,7 @@ fn main() -> Result<(), Error> {
     // While an app is in the background nothing starts: here, so that what follows is known.
     device.suspend(WhileSuspended::Wait);
     let cancelled = device.submit(Stage::run_kernel("relu", &[&x], &y, ()))?;
-    let dependent = device.submit(Stage::run_kernel("scalar_mul", &[&y], &z, [("scalar", 2.0)]))?;
+    let dependent = device.submit(Stage::run_kernel("scalar_mul", &[&y], &z, params! { scalar: 2.0 }))?;
     let options = SubmitOptions::new().deadline(Duration::from_millis(1));
     let late = device.submit_with(Stage::run_kernel("relu", &[&x], &x, ()), options)?;
     println!("cancelled: {}", cancelled.cancel());

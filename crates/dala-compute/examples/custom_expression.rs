@@ -3,7 +3,7 @@
 //! `cargo run -p dala-compute --example custom_expression -- [DEVICE]`
 #![allow(clippy::print_stdout, missing_docs, reason = "an example that people run")]
 
-use dala_compute::{Buffer, DType, Definition, Device, Error, ParamKind, param};
+use dala_compute::prelude::*;
 
 fn main() -> Result<(), Error> {
     let device = Device::open(&std::env::args().nth(1).unwrap_or("auto".to_owned()))?;
@@ -14,10 +14,10 @@ fn main() -> Result<(), Error> {
     let x = Buffer::from_slice(&device, &[0.25f32, 0.5, 0.75], [3])?;
     let y = Buffer::zeros(&device, DType::F32, [3])?;
     for gain in [0.5, 1.5] {
-        device.run("brighten", &[&x], &y, [("gain", gain)])?;
+        device.run("brighten", &[&x], &y, params! { gain: gain })?;
         println!("gain {gain}: {:?}", y.read::<f32>()?);
     }
-    if let Err(error) = device.run("brighten", &[&x], &y, [("gain", 9.0)]) {
+    if let Err(error) = device.run("brighten", &[&x], &y, params! { gain: 9.0 }) {
         println!("gain 9: {error}");
     }
 

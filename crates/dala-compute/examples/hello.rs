@@ -3,7 +3,7 @@
 //! `cargo run -p dala-compute --example hello -- [DEVICE]`
 #![allow(clippy::print_stdout, missing_docs, reason = "an example that people run")]
 
-use dala_compute::{Buffer, DType, Device, Error};
+use dala_compute::prelude::*;
 
 fn main() -> Result<(), Error> {
     let device = Device::open(&std::env::args().nth(1).unwrap_or("auto".to_owned()))?;
@@ -16,7 +16,7 @@ fn main() -> Result<(), Error> {
     println!("{:?}", sum.read::<f32>()?);
 
     // What does not fit is an error that says so, before anything is launched.
-    if let Err(error) = device.run("relu", &[&a], &sum, [("slop", 0.1)]) {
+    if let Err(error) = device.run("relu", &[&a], &sum, params! { slop: 0.1 }) {
         println!("{}: {error}", error.code());
     }
     Ok(())

@@ -3,15 +3,15 @@
 //! `cargo run -p dala-compute --example image_pipeline -- [DEVICE [PHOTO [DRAWING]]]`
 #![allow(clippy::print_stdout, missing_docs, reason = "an example that people run")]
 
-use dala_compute::{Buffer, DType, Device, Error, Pipeline, Plan, Stage, Transient};
+use dala_compute::prelude::*;
 
 fn sketch(device: &Device, photo: &Buffer, drawing: &Buffer) -> Result<Plan, Error> {
     // Exist only while the pipeline runs; their shapes follow from the stages.
     let [soft, edges, ink] = [(); 3].map(|()| Transient::new());
     let pipeline = Pipeline::new()
-        .stage(Stage::run_kernel("blur", [photo], &soft, [("radius", 2)]))
+        .stage(Stage::run_kernel("blur", [photo], &soft, params! { radius: 2 }))
         .stage(Stage::run_kernel("sobel", [&soft], &edges, ()))
-        .stage(Stage::run_kernel("brightness_contrast", [&edges], &ink, [("contrast", -1.0)]))
+        .stage(Stage::run_kernel("brightness_contrast", [&edges], &ink, params! { contrast: -1.0 }))
         .stage(Stage::run_kernel("grayscale", [&ink], drawing, ()));
     device.compile(&pipeline)
 }

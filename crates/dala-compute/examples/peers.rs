@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use dala_compute::{Buffer, DType, Device, Params};
+use dala_compute::prelude::*;
 
 /// How long each kernel is timed.
 const PATIENCE: Duration = Duration::from_millis(600);
@@ -44,16 +44,16 @@ fn main() {
     let gray = Buffer::zeros(&device, DType::U8, [1080, 1920]).unwrap();
     let small = Buffer::zeros(&device, DType::U8, [720, 1280, 4]).unwrap();
     let run = |label, kernel, output: &Buffer, params| time(&device, label, kernel, &[&image], output, params);
-    run("blur", "blur", &same, Params::new().with("radius", 3).with("sigma", 1.5));
-    run("blur_20", "blur", &same, Params::new().with("radius", 20).with("sigma", 7.0));
+    run("blur", "blur", &same, params! { radius: 3, sigma: 1.5 });
+    run("blur_20", "blur", &same, params! { radius: 20, sigma: 7.0 });
     run("sharpen", "sharpen", &same, Params::new());
     run("sobel", "sobel", &same, Params::new());
     run("grayscale", "grayscale", &gray, Params::new());
-    run("brightness_contrast", "brightness_contrast", &same, Params::new().with("contrast", 1.2));
+    run("brightness_contrast", "brightness_contrast", &same, params! { contrast: 1.2 });
     run("flip", "flip", &same, Params::new());
     run("resize", "resize", &small, Params::new());
-    run("resize_linear", "resize", &small, Params::new().with("antialias", false));
-    run("resize_area", "resize", &small, Params::new().with("filter", "area"));
+    run("resize_linear", "resize", &small, params! { antialias: false });
+    run("resize_area", "resize", &small, params! { filter: "area" });
     for n in [256usize, 512, 1024] {
         let values: Vec<f32> = noise(n * n).into_iter().map(|byte| f32::from(byte) / 128.0 - 1.0).collect();
         let (a, b) = (&values, values.iter().rev().copied().collect::<Vec<_>>());
@@ -66,8 +66,8 @@ fn main() {
             time(&device, "layer_norm", "layer_norm", &[&a, &b_row(&device, n), &b_row(&device, n)], &c, Params::new());
             time(&device, "transpose", "transpose", &[&a], &c, Params::new());
             let row = Buffer::zeros(&device, DType::F32, [n]).unwrap();
-            time(&device, "reduce_sum_rows", "reduce_sum", &[&a], &row, Params::new().with("axes", 1));
-            time(&device, "reduce_sum_columns", "reduce_sum", &[&a], &row, Params::new().with("axes", 0));
+            time(&device, "reduce_sum_rows", "reduce_sum", &[&a], &row, params! { axes: 1 });
+            time(&device, "reduce_sum_columns", "reduce_sum", &[&a], &row, params! { axes: 0 });
         }
     }
 }

@@ -10,7 +10,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use dala_compute::{Buffer, DType, Device, Error, FramePolicy, Lane, Stage, Stream, StreamOptions};
+use dala_compute::prelude::*;
+use dala_compute::{FramePolicy, Stream, StreamOptions};
 
 const FRAME: [usize; 3] = [480, 640, 4];
 const SIDE: usize = 256;
@@ -28,8 +29,8 @@ fn main() -> Result<(), Error> {
         move |frame: &Vec<u8>| {
             vec![
                 Stage::write_buffer(&camera, frame.as_slice()),
-                Stage::run_kernel("blur", &[&camera], &blurred, [("radius", 2)]),
-                Stage::run_kernel("sharpen", &[&blurred], &shown, [("amount", 0.5)]),
+                Stage::run_kernel("blur", &[&camera], &blurred, params! { radius: 2 }),
+                Stage::run_kernel("sharpen", &[&blurred], &shown, params! { amount: 0.5 }),
             ]
         }
     };

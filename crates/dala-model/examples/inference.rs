@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::path::PathBuf;
 
-use dala_compute::{Buffer, DType, Device, Params, Pipeline, Plan, Stage, Transient};
+use dala_compute::prelude::*;
 use dala_image::Picture;
 use dala_model::{LoadModel, imagenet_classes};
 
@@ -14,7 +14,7 @@ const PHOTO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/cat_chelsea
 
 fn classifier(device: &Device, photo: &Buffer, probabilities: &Buffer) -> Result<Plan, dala_compute::Error> {
     let (input, logits) = (Transient::new().shape([1, 3, 224, 224]), Transient::new());
-    let crop = Params::new().with("fit", "crop").with("resize", 256).with("normalize", true);
+    let crop = params! { fit: "crop", resize: 256, normalize: true };
     let pipeline = Pipeline::new()
         .stage(Stage::run_kernel("preprocess", [photo], &input, crop))
         .stage(Stage::run_kernel("mobilenet_v2", [&input], &logits, ()))

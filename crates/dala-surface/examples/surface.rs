@@ -3,7 +3,7 @@
 //! Each frame is computed on the device and drawn there; only the last is read back, as a PNG.
 #![allow(clippy::print_stdout, reason = "an example")]
 
-use dala_compute::{Buffer, DType, Definition, Device, ParamKind, param};
+use dala_compute::prelude::*;
 use dala_surface::Surface;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -15,6 +15,7 @@ mod commands;
 mod conformance;
 mod devices;
 mod expressions;
+mod face;
 mod failures;
 mod golden;
 mod memory;

@@ -73,7 +73,7 @@ fn documents() -> Vec<Document> {
 /// A folder like a clone, with the files that a document uses and those that it shows.
 fn workplace(document: &Document) -> Folder {
     let (folder, project) = (Folder::new(), project());
-    for name in ["crates", "docs", "scripts", "benches", "elixir"] {
+    for name in ["crates", "docs", "examples", "scripts", "benches", "elixir"] {
         symlink(project.join(name), folder.path(name)).unwrap();
     }
     for (name, file) in FILES {
