@@ -5,7 +5,7 @@
 //! - [`Kernel::lowered`] describes work by the tasks that the built-in kernels use: a [`Stencil`], a [`Fold`], a [`Map`].
 //!   Neighbours fuse with it as they do with those.
 //! - [`Kernel::cube`] takes a whole CubeCL function, a [`CubeFunction`]. Nothing is fused with it.
-//!   [`cubecl`](crate::cubecl) is the engine's own crate, in the version that fits.
+//!   [`cubecl`] is the engine's own crate, in the version that fits.
 //!
 //! Tasks, fragments and launches are as close to the engine as this library gets: they may change between versions that are
 //! compatible otherwise.
