@@ -14,7 +14,7 @@ use crate::args::ClassifyArgs;
 use crate::device;
 use crate::onnx::{self, KERNEL, described};
 use crate::output::{self, Outcome};
-use crate::picture::{self, Picture};
+use crate::picture::{self, HostPicture};
 use crate::source::summary;
 
 /// The model that is used if none is named.
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &ClassifyArgs, out: &mut dyn Write) -> Result<Outcome> {
     let mut photos = Vec::new();
     for photo in &args.photos {
         let picture = picture::read(photo, None)?;
-        let picture = Picture::of_levels(picture.shape.clone(), picture.into_levels());
+        let picture = HostPicture::of_levels(picture.shape.clone(), picture.into_levels());
         // Photos of one size share their plan.
         let plan = match ready.take() {
             Some(own) if own.photo.shape() == &picture.shape => own,
@@ -149,7 +149,7 @@ impl Classifier {
     }
 
     /// From the photo to probabilities as one plan.
-    fn prepare(&self, device: &Device, picture: &Picture) -> Result<Ready> {
+    fn prepare(&self, device: &Device, picture: &HostPicture) -> Result<Ready> {
         let photo = Buffer::reserve(device, DType::U8, picture.shape.clone())?;
         let scores = Buffer::reserve(device, DType::F32, self.output.clone())?;
         let input = Transient::new().named("input").shape([1, 3, self.height, self.width]);
@@ -210,7 +210,7 @@ struct Ready {
 
 impl Ready {
     /// The scores of a photo, and how many milliseconds the device took.
-    fn run(&self, picture: &Picture) -> Result<(Vec<f32>, f64)> {
+    fn run(&self, picture: &HostPicture) -> Result<(Vec<f32>, f64)> {
         picture.write_to(&self.photo)?;
         let start = Instant::now();
         self.plan.run()?;

@@ -15,7 +15,7 @@ use crate::output::{self, Outcome};
 const KERNEL: &str = "expression";
 
 /// What the command line means: checked as far as that goes without a device.
-struct Call {
+struct Evaluation {
     inputs: Vec<(String, Data)>,
     params: Vec<(String, ParamKind, ParamValue)>,
     count: Option<usize>,
@@ -30,7 +30,7 @@ struct Answer {
 }
 
 pub(crate) fn run(args: &EvalArgs, out: &mut dyn Write) -> Result<Outcome> {
-    let call = Call::new(args)?;
+    let call = Evaluation::new(args)?;
     let device = device::open(&args.device)?;
     let result = call.compute(&device, &args.expression)?;
     if args.json {
@@ -43,8 +43,8 @@ pub(crate) fn run(args: &EvalArgs, out: &mut dyn Write) -> Result<Outcome> {
     Ok(Outcome::Success)
 }
 
-impl Call {
-    fn new(args: &EvalArgs) -> Result<Call> {
+impl Evaluation {
+    fn new(args: &EvalArgs) -> Result<Evaluation> {
         let mut inputs = Vec::new();
         if !args.numbers.is_empty() {
             let data = numbers::parse_all(args.dtype, args.numbers.iter().map(String::as_str));
@@ -64,7 +64,7 @@ impl Call {
         if inputs.is_empty() && args.count.is_none() {
             bail!("nothing to compute on: give numbers after `--`, an --input, or the number of elements by --count");
         }
-        Ok(Call { inputs, params, count: args.count, output_dtype: args.output_dtype.unwrap_or(args.dtype) })
+        Ok(Evaluation { inputs, params, count: args.count, output_dtype: args.output_dtype.unwrap_or(args.dtype) })
     }
 
     /// How many elements are computed: as many as the inputs have, but for tables.

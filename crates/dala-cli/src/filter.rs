@@ -7,12 +7,12 @@ use anyhow::Result;
 
 use crate::args::FilterArgs;
 use crate::output::Outcome;
-use crate::run::Work;
+use crate::run::Request;
 use crate::source::{OUTPUT, Source};
 
 pub(crate) fn run(args: &FilterArgs, out: &mut dyn Write) -> Result<Outcome> {
     let pictures: Vec<&Path> = args.inputs.iter().map(AsRef::as_ref).collect();
-    let work = Work {
+    let work = Request {
         pictures: &pictures,
         given: &[],
         targets: &[(OUTPUT, args.output.as_path())],

@@ -19,7 +19,7 @@ pub(crate) enum Elements {
 }
 
 /// A picture on the host.
-pub(crate) struct Picture {
+pub(crate) struct HostPicture {
     pub(crate) shape: Shape,
     pub(crate) elements: Elements,
     /// What its colours mean.
@@ -28,10 +28,10 @@ pub(crate) struct Picture {
     pub(crate) format: Option<Format>,
 }
 
-impl Picture {
+impl HostPicture {
     /// Levels that are from no file.
-    pub(crate) fn of_levels(shape: Shape, levels: Vec<u8>) -> Picture {
-        Picture { shape, elements: Elements::U8(levels), profile: None, format: None }
+    pub(crate) fn of_levels(shape: Shape, levels: Vec<u8>) -> HostPicture {
+        HostPicture { shape, elements: Elements::U8(levels), profile: None, format: None }
     }
 
     pub(crate) fn ty(&self) -> TensorType {
@@ -73,12 +73,12 @@ pub(crate) fn is_standard(path: &Path) -> bool {
 }
 
 /// Reads a picture whose content says what it is, unless it is called .raw or is a pipe with a layout.
-pub(crate) fn read(path: &Path, raw: Option<RawLayout>) -> Result<Picture> {
+pub(crate) fn read(path: &Path, raw: Option<RawLayout>) -> Result<HostPicture> {
     let name = if is_standard(path) { "standard input".to_owned() } else { path.display().to_string() };
     read_bytes(path, raw).with_context(|| format!("cannot read {name}"))
 }
 
-fn read_bytes(path: &Path, raw: Option<RawLayout>) -> Result<Picture> {
+fn read_bytes(path: &Path, raw: Option<RawLayout>) -> Result<HostPicture> {
     let limits = Limits::default();
     let bytes = match is_standard(path) {
         true => dala_image::read_bytes(io::stdin().lock(), &limits)?,
@@ -101,7 +101,7 @@ fn read_bytes(path: &Path, raw: Option<RawLayout>) -> Result<Picture> {
         // Kernels know pictures of u8 and f32.
         other => Elements::U8(other.into_levels()),
     };
-    Ok(Picture { shape, elements, profile: picture.profile, format })
+    Ok(HostPicture { shape, elements, profile: picture.profile, format })
 }
 
 /// The format that a file's extension says.
@@ -143,16 +143,16 @@ pub(crate) fn check_standard_output() -> Result<()> {
 }
 
 /// The picture that is in a buffer, with the profile of what it was made of.
-pub(crate) fn download(buffer: &Buffer, profile: Option<Profile>) -> Result<Picture> {
+pub(crate) fn download(buffer: &Buffer, profile: Option<Profile>) -> Result<HostPicture> {
     let elements = match buffer.dtype() {
         DType::F32 => Elements::F32(buffer.read()?),
         _ => Elements::U8(buffer.read()?),
     };
-    Ok(Picture { shape: buffer.shape().clone(), elements, profile, format: None })
+    Ok(HostPicture { shape: buffer.shape().clone(), elements, profile, format: None })
 }
 
 /// Writes a picture to a file in the format that its extension says, and says whether its profile got lost.
-pub(crate) fn write(path: &Path, picture: Picture) -> Result<Option<Dropped>> {
+pub(crate) fn write(path: &Path, picture: HostPicture) -> Result<Option<Dropped>> {
     let format = format_of(path)?;
     let written = encode(picture, format).and_then(|(bytes, dropped)| {
         fs::write(path, bytes)?;
@@ -162,14 +162,14 @@ pub(crate) fn write(path: &Path, picture: Picture) -> Result<Option<Dropped>> {
 }
 
 /// The same into a pipe.
-pub(crate) fn write_standard(out: &mut dyn Write, picture: Picture, format: Format) -> Result<Option<Dropped>> {
+pub(crate) fn write_standard(out: &mut dyn Write, picture: HostPicture, format: Format) -> Result<Option<Dropped>> {
     let (bytes, dropped) = encode(picture, format).context("cannot write standard output")?;
     out.write_all(&bytes).context("cannot write standard output")?;
     Ok(dropped)
 }
 
-fn encode(picture: Picture, format: Format) -> Result<(Vec<u8>, Option<Dropped>)> {
-    let Picture { shape, elements, profile, .. } = picture;
+fn encode(picture: HostPicture, format: Format) -> Result<(Vec<u8>, Option<Dropped>)> {
+    let HostPicture { shape, elements, profile, .. } = picture;
     let Some(size) = shape.picture() else { bail!("{shape} is no picture's shape") };
     let samples = match elements {
         Elements::U8(levels) => Samples::U8(levels),
@@ -181,7 +181,7 @@ fn encode(picture: Picture, format: Format) -> Result<(Vec<u8>, Option<Dropped>)
 }
 
 /// A picture for those who have none: gradients with noise, the same each time.
-pub(crate) fn generate(shape: &Shape) -> Picture {
+pub(crate) fn generate(shape: &Shape) -> HostPicture {
     let (height, width, channels) = match shape.image() {
         Some(image) => (image.height, image.width, image.channels),
         None => (1, 1, shape.len()),
@@ -197,7 +197,7 @@ pub(crate) fn generate(shape: &Shape) -> Picture {
         };
         levels.push((slope + noise(index)) as u8);
     }
-    Picture::of_levels(shape.clone(), levels)
+    HostPicture::of_levels(shape.clone(), levels)
 }
 
 /// From 0 to 31, without a pattern.

@@ -13,7 +13,7 @@ use crate::args::{BatchArgs, Given, PictureFormat, RunArgs};
 use crate::batch::{self, Batch};
 use crate::device;
 use crate::output::{self, Outcome};
-use crate::picture::{self, Picture};
+use crate::picture::{self, HostPicture};
 use crate::source::{OUTPUT, Source, summary};
 
 pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<Outcome> {
@@ -29,12 +29,12 @@ pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<Outcome> {
     let given: Vec<Given> = given.into_iter().cloned().collect();
     let device = &args.device;
     let work =
-        Work { pictures: &pictures, given: &given, targets: &targets, device, explain: false, batch: args.batch };
+        Request { pictures: &pictures, given: &given, targets: &targets, device, explain: false, batch: args.batch };
     work.run(|| Source::file(&args.file), out)
 }
 
 /// What is done, apart from the pipeline.
-pub(crate) struct Work<'a> {
+pub(crate) struct Request<'a> {
     /// What the pipeline calls `input`, one after the other.
     pub(crate) pictures: &'a [&'a Path],
     /// Other pictures, which stay the same.
@@ -47,7 +47,7 @@ pub(crate) struct Work<'a> {
     pub(crate) batch: BatchArgs,
 }
 
-impl Work<'_> {
+impl Request<'_> {
     /// Does it, and says so.
     pub(crate) fn run(&self, source: impl FnOnce() -> Result<Source>, out: &mut dyn Write) -> Result<Outcome> {
         let output = self.targets.first().map(|(_, path)| *path);
@@ -108,7 +108,7 @@ impl Work<'_> {
     }
 
     /// Writes a result, which has the colour profile of the input, and in a pipe its format.
-    fn write(&self, file: &Path, buffer: &Buffer, input: Option<&Picture>, out: &mut dyn Write) -> Result<()> {
+    fn write(&self, file: &Path, buffer: &Buffer, input: Option<&HostPicture>, out: &mut dyn Write) -> Result<()> {
         let result = picture::download(buffer, input.and_then(|input| input.profile.clone()))?;
         let format = self.batch.format.map(PictureFormat::format).or_else(|| input?.format).unwrap_or(Format::Png);
         let dropped = match picture::is_standard(file) {

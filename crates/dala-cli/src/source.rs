@@ -10,7 +10,7 @@ use dala_plan::PipelineText;
 
 use crate::args::{Given, INPUT, SourceArgs};
 use crate::output::count;
-use crate::picture::{self, Picture};
+use crate::picture::{self, HostPicture};
 
 /// What a pipeline calls its result.
 pub(crate) const OUTPUT: &str = "output";
@@ -23,7 +23,7 @@ pub(crate) struct Source {
     text: PipelineText,
     /// The file that it is from.
     file: Option<String>,
-    pictures: Vec<(String, Picture)>,
+    pictures: Vec<(String, HostPicture)>,
 }
 
 /// A pipeline on a device.
@@ -83,7 +83,7 @@ impl Source {
     }
 
     /// A file may be written for pictures of one size.
-    pub(crate) fn check_declared(&self, name: &str, file: &Path, picture: &Picture) -> Result<()> {
+    pub(crate) fn check_declared(&self, name: &str, file: &Path, picture: &HostPicture) -> Result<()> {
         let cells = self.text.spec(&[]).cells;
         let Some(cell) = cells.into_iter().find(|cell| cell.name == name) else { return Ok(()) };
         let actual = picture.ty();
@@ -126,7 +126,7 @@ impl Source {
     }
 
     /// The picture that the pipeline calls `input`, if it was given.
-    pub(crate) fn input(&self) -> Option<&Picture> {
+    pub(crate) fn input(&self) -> Option<&HostPicture> {
         self.pictures.iter().find(|(name, _)| name == INPUT).map(|(_, picture)| picture)
     }
 
@@ -137,7 +137,7 @@ impl Source {
 
     /// The pictures on a device.
     pub(crate) fn upload(&self, device: &Device) -> Result<Vec<(String, Buffer)>> {
-        let upload = |(name, picture): &(String, Picture)| Ok((name.clone(), picture.upload(device)?));
+        let upload = |(name, picture): &(String, HostPicture)| Ok((name.clone(), picture.upload(device)?));
         self.pictures.iter().map(upload).collect()
     }
 

@@ -10,7 +10,7 @@ use dala_schedule::{Lane, Queue, Submission, Ticket};
 use crate::command::{Job, Prepared, Runner};
 use crate::engine::{DeviceInfo, EngineError};
 use crate::error::Error;
-use crate::memory::{Allocation, Directory, Pool, Slot};
+use crate::memory::{Allocation, Directory, MemoryPool, Slot};
 use crate::plan::Calls;
 use crate::trace::Recorder;
 
@@ -20,7 +20,7 @@ pub(crate) struct Core {
     pub(crate) queue: Queue<Runner>,
     pub(crate) id: u64,
     pub(crate) info: DeviceInfo,
-    pub(crate) pool: Arc<Pool>,
+    pub(crate) pool: Arc<MemoryPool>,
     /// Calls that were compiled before.
     pub(crate) calls: Calls,
     pub(crate) recorder: Arc<Recorder>,

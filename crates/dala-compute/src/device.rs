@@ -14,7 +14,7 @@ use crate::core::Core;
 use crate::engine::{AdapterId, Backend, DeviceInfo, DeviceKind, Engine, kinds, open_adapter, open_engine};
 use crate::error::Error;
 use crate::front::Definition;
-use crate::memory::{Account, Directory, MemoryStats, Pool, system_memory};
+use crate::memory::{Account, Directory, MemoryPool, MemoryStats, system_memory};
 use crate::plan::Calls;
 use crate::trace::{Recorder, Trace};
 
@@ -126,7 +126,7 @@ impl Device {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let shared = adapter_account(&info);
         let budget = options.memory_budget.unwrap_or(shared.budget());
-        let pool = Arc::new(Pool::new(engine, Account::new(budget, Some(shared))));
+        let pool = Arc::new(MemoryPool::new(engine, Account::new(budget, Some(shared))));
         let recorder = Arc::<Recorder>::default();
         let capacity = options.queue_capacity.unwrap_or(QUEUE_CAPACITY);
         Device(Arc::new(Core {
@@ -223,7 +223,7 @@ impl Device {
         }
     }
 
-    /// Begins to take down what the device does, until [`stop_trace`](Device::stop_trace); one that was begun before is
+    /// Begins to record what the device does, until [`stop_trace`](Device::stop_trace); one that was begun before is
     /// forgotten. Traces are large: this is for people who look at a few seconds.
     pub fn start_trace(&self) {
         self.0.recorder.start(format!("{} ({})", self.0.info.backend, self.0.info.name));

@@ -16,8 +16,8 @@ pub use dala_kernels::{
     Example, Kernel, KernelId, MakeExpr, MakeLowering, MakeParts, MakeReference, Parts, Reference, Work,
 };
 pub use dala_plan::work::{
-    Argument, Border, Count, Filter, Finish, Fold, FoldOp, Fragment, Map, Matmul, Move, Opaque, Pack, Phase, Pool,
-    PoolOp, ReadsMore, Resample, Source, Stencil, TaskKind, Tile, Weigh, Windows,
+    Argument, AxisSum, Border, Filter, Finish, Fold, FoldOp, Fragment, Histogram, Map, Matmul, Opaque, Pack, Phase,
+    Pool, PoolOp, ReadsMore, Resample, Source, Stencil, StridedCopy, TaskKind, Tile, Windows,
 };
 pub use dala_plan::{DeviceFacts, Lowering, Place, Step, Task};
 pub use dala_spec::{

@@ -320,7 +320,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_noted_is_read_again() {
+    fn notes_are_read_back() {
         let path = std::env::temp_dir().join(format!("dala-fuzz-state-{}", std::process::id()));
         let mut file = File::create(&path).unwrap();
         note(&mut file, 7, b"a longer input").unwrap();

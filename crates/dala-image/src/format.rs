@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_picture_has_no_format() {
+    fn unknown_file_endings_have_no_format() {
         for bytes in [&b""[..], b"P", b"P6", b"Pages of text", b"P8 1 1", b"GIF89a", b"RIFF\0\0\0\0WAVE", b"II*"] {
             assert_eq!(Format::of_bytes(bytes), None, "{bytes:?}");
         }

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_picture_is_refused() {
+    fn files_that_are_no_pictures_are_refused() {
         let samples = |count| Samples::U8(vec![0; count]);
         assert!(Picture::new(2, 3, 4, samples(24)).is_ok());
         for (height, width, channels, count) in

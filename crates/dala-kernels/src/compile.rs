@@ -1,6 +1,6 @@
 //! From stages to a plan: every stage is checked, lowered and planned together with the others.
 
-use dala_plan::plan::{Call, Cell, Graph, plan};
+use dala_plan::plan::{Cell, Graph, LoweredStage, plan};
 use dala_plan::work::LARGEST_INDEX;
 use dala_plan::{Blueprint, CheckedPipeline, DeviceFacts, Lowering, PipelineSpec, Rules, StageProblem, StageSpec};
 use dala_spec::{Signature, SpecError, TensorType, Unsupported};
@@ -46,25 +46,27 @@ pub fn compile_checked(
             (StageSpec::Run { kernel, inputs, output, .. }, Some(signature)) => {
                 let lowered = registry.get(kernel).and_then(|kernel| lower(kernel, signature, facts));
                 match lowered {
-                    Ok(Some(lowering)) => {
-                        Call::Run { lowering: lowering.of_stage(stage), inputs: inputs.clone(), output: *output }
-                    }
-                    Ok(None) => Call::Empty { output: *output },
+                    Ok(Some(lowering)) => LoweredStage::Run {
+                        lowering: lowering.of_stage(stage),
+                        inputs: inputs.clone(),
+                        output: *output,
+                    },
+                    Ok(None) => LoweredStage::Empty { output: *output },
                     Err(error) => {
                         problems.push(StageProblem { stage, error });
-                        Call::Nothing
+                        LoweredStage::Nothing
                     }
                 }
             }
             // What is copied to itself is there.
-            (StageSpec::Copy { from, to }, _) if from == to => Call::Nothing,
+            (StageSpec::Copy { from, to }, _) if from == to => LoweredStage::Nothing,
             (StageSpec::Copy { from, to }, _) => {
                 match checked.types[*from].as_ref().is_none_or(|ty| ty.shape.is_empty()) {
-                    true => Call::Empty { output: *to },
-                    false => Call::Copy { from: *from, to: *to },
+                    true => LoweredStage::Empty { output: *to },
+                    false => LoweredStage::Copy { from: *from, to: *to },
                 }
             }
-            _ => Call::Barrier,
+            _ => LoweredStage::Barrier,
         });
     }
     if !problems.is_empty() {
@@ -87,7 +89,7 @@ pub fn compile_checked(
 /// A launch uses what is not there.
 pub fn plan_calls(
     cells: &[Cell],
-    calls: Vec<Call>,
+    calls: Vec<LoweredStage>,
     labels: Vec<String>,
     facts: &DeviceFacts,
     fuse: bool,

@@ -13,13 +13,13 @@ use crate::{Kernel, Parts, Registry, supported};
 pub struct Composite {
     /// What its calls are of.
     kernels: Registry,
-    cells: Vec<Held>,
-    calls: Vec<Part>,
+    cells: Vec<Cell>,
+    calls: Vec<KernelPart>,
     output: usize,
 }
 
 #[derive(Clone, Debug)]
-struct Held {
+struct Cell {
     ty: TensorType,
     from: From,
 }
@@ -34,7 +34,7 @@ enum From {
 }
 
 #[derive(Clone, Debug)]
-struct Part {
+struct KernelPart {
     name: Arc<str>,
     kernel: Arc<Kernel>,
     inputs: Vec<usize>,
@@ -45,7 +45,7 @@ struct Part {
 impl Composite {
     /// No calls yet, over inputs of these types.
     pub fn new(inputs: &[TensorType]) -> Composite {
-        let input = |(number, ty): (usize, &TensorType)| Held { ty: ty.clone(), from: From::Input(number) };
+        let input = |(number, ty): (usize, &TensorType)| Cell { ty: ty.clone(), from: From::Input(number) };
         let cells = inputs.iter().enumerate().map(input).collect();
         Composite { kernels: Registry::built_in(), cells, calls: Vec::new(), output: 0 }
     }
@@ -56,7 +56,7 @@ impl Composite {
     }
 
     fn push(&mut self, ty: TensorType, from: From) -> usize {
-        self.cells.push(Held { ty, from });
+        self.cells.push(Cell { ty, from });
         self.cells.len() - 1
     }
 
@@ -91,7 +91,7 @@ impl Composite {
         let first = |mut problems: Vec<SpecError>| problems.swap_remove(0);
         let signature = validate(&kernel.spec, &types, &output, params).map_err(first)?;
         let output = self.push(output, From::Call);
-        self.calls.push(Part { name: name.into(), kernel, inputs: inputs.to_vec(), output, signature });
+        self.calls.push(KernelPart { name: name.into(), kernel, inputs: inputs.to_vec(), output, signature });
         Ok(output)
     }
 

@@ -10,7 +10,7 @@ use crate::error::shown;
 use crate::graph::{Graph, Node};
 use crate::limits::MAX_ACTIVATIONS;
 use crate::op::Compute;
-use crate::ops::{Call, Given, Outcome, tensor_type};
+use crate::ops::{Given, NodeCall, Outcome, tensor_type};
 use crate::{Dim, Layer, ModelError, Network, Op, Port, Value, host};
 
 /// The network for a batch size.
@@ -79,7 +79,7 @@ impl Walk<'_> {
         if node.outputs.iter().all(Option::is_none) {
             return Ok(());
         }
-        let outcome = (node.operator.infer)(&Call {
+        let outcome = (node.operator.infer)(&NodeCall {
             node: &node.name,
             operator: node.operator.name,
             attributes: &node.attributes,

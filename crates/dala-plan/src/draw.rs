@@ -61,7 +61,7 @@ impl Blueprint {
     /// The plan as an SVG picture that needs nothing else, with a background of its own for light and for dark pages.
     pub fn to_svg(&self) -> String {
         let shown = if self.steps.len() > MOST_CARDS { FIRST_CARDS } else { self.steps.len() };
-        let mut picture = Picture { cards: self.cards(shown), flows: self.flows(shown), shapes: String::new() };
+        let mut picture = Drawing { cards: self.cards(shown), flows: self.flows(shown), shapes: String::new() };
         picture.draw(&self.totals())
     }
 
@@ -74,7 +74,7 @@ impl Blueprint {
                 stages: self.stage_labels(step).iter().map(|label| fit(label, 12.0, 200.0)).collect(),
                 task: fit(&step.task.kind().describe(), 13.0, 460.0),
                 detail: format!("{} moved{more}", format_bytes(step.bytes)),
-                barrier: index > 0 && self.steps[index - 1].era != step.era,
+                barrier: index > 0 && self.steps[index - 1].barrier_epoch != step.barrier_epoch,
                 spot: Spot::default(),
             }
         };
@@ -235,13 +235,13 @@ impl Spot {
     }
 }
 
-struct Picture {
+struct Drawing {
     cards: Vec<Card>,
     flows: Vec<Flow>,
     shapes: String,
 }
 
-impl Picture {
+impl Drawing {
     fn draw(&mut self, totals: &[String]) -> String {
         let (title, more) = (totals[..1].join(""), totals[1..].join(" · "));
         let column = |flows: &[Flow], class: &str| {
@@ -495,7 +495,7 @@ mod tests {
     use dala_spec::DType;
 
     use super::*;
-    use crate::plan::Call;
+    use crate::plan::LoweredStage;
     use crate::plan::explain::tests::{cell, map, photo, planned, run, stencil, ty};
 
     /// A picture with an outline on top: values that wait, an input that is read twice, and one that is overwritten.
@@ -517,7 +517,7 @@ mod tests {
             run(stencil(1, dims), &[4], 5),
             run(map("x * 0.8 + 10", &two[..1], picture.clone()), &[5], 5),
             run(map("(x.r + x.g + x.b) / 3", &two[..1], gray), &[5], 3),
-            Call::Barrier,
+            LoweredStage::Barrier,
             run(stencil(1, dims), &[5], 6),
             run(map("max(x, y)", &two, picture.clone()), &[4, 6], 6),
             run(map("min(x, 200)", &two[..1], picture.clone()), &[6], 6),

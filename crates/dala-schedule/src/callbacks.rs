@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 
 use crate::sync::{Condvar, Mutex, lock, thread};
 
-type Call = Box<dyn FnOnce() + Send>;
+type Callback = Box<dyn FnOnce() + Send>;
 
 /// Calls back in order. Dropping it lets the thread end, after what there is to call.
 #[derive(Default)]
@@ -21,7 +21,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    calls: VecDeque<Call>,
+    calls: VecDeque<Callback>,
     started: bool,
     closed: bool,
 }
@@ -38,7 +38,7 @@ pub fn in_callback() -> bool {
 impl Callbacks {
     /// Calls back soon, in the order of the calls, from the callbacks' thread. If the system gives none now, it may with the
     /// next call.
-    pub(crate) fn call(&self, call: Call) {
+    pub(crate) fn call(&self, call: Callback) {
         let mut state = lock(&self.0.state);
         state.calls.push_back(call);
         if !state.started {

@@ -9,7 +9,7 @@
 //! - A pass holds as many stages as fit a span of measured time, and at least one.
 //! - A command that does not complete takes along those that were to read what it should have written.
 //!
-//! What the work is, and how it is executed, is left to the caller: see [`Work`] and [`Executor`].
+//! What the work is, and how it is executed, is left to the caller: see [`Schedulable`] and [`Executor`].
 
 mod callbacks;
 mod command;
@@ -31,7 +31,7 @@ pub use executor::Executor;
 pub use governor::{Governor, Power, Thermal, WhileSuspended};
 pub use hazards::ResourceId;
 pub use lane::Lane;
-pub use pass::{Ended, Next, Pass, Piece, Work};
+pub use pass::{Ended, Next, Pass, Piece, Schedulable};
 pub use queue::{Queue, QueueOptions};
 pub use scheduler::Scheduler;
 pub use stats::{LaneStats, QueueStats, Totals};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::{CommandId, End, Lane, ResourceId, Time};
 
 /// What the rules need to know of a command.
-pub trait Work {
+pub trait Schedulable {
     /// The number of stages. They run in order; between two of them others may run.
     fn stages(&self) -> usize;
     /// How long a stage keeps the device busy, if that was measured.

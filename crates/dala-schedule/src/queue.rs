@@ -16,8 +16,8 @@ use crate::command::{Callback, Cell};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard, lock, thread};
 use crate::{
-    Clock, CommandId, End, Executor, Governor, Lane, Next, Pass, Power, QueueStats, Refusal, Scheduler, Submission,
-    Thermal, Ticket, Time, Unfinished, WhenFull, WhileSuspended, Work,
+    Clock, CommandId, End, Executor, Governor, Lane, Next, Pass, Power, QueueStats, Refusal, Schedulable, Scheduler,
+    Submission, Thermal, Ticket, Time, Unfinished, WhenFull, WhileSuspended,
 };
 
 /// How many finished commands are remembered by id.
@@ -51,7 +51,7 @@ struct Shared<X: Executor> {
 }
 
 struct State<X: Executor> {
-    scheduler: Scheduler<X::Work, X::Error>,
+    scheduler: Scheduler<X::Job, X::Error>,
     /// Commands that have not ended, and the last ones that have.
     /// A tree: a hash table of so many would now and then move them all, while somebody submits who has no time for that.
     cells: BTreeMap<CommandId, Arc<Cell<X::Error>>>,
@@ -74,7 +74,7 @@ struct State<X: Executor> {
 
 /// A pass that was launched.
 struct InFlight<X: Executor> {
-    pass: Arc<Pass<X::Work>>,
+    pass: Arc<Pass<X::Job>>,
     /// What launching it gave, or what it panicked with.
     launched: Result<X::Launched, X::Error>,
     started: Time,
@@ -137,7 +137,7 @@ impl<X: Executor> Queue<X> {
     /// # Errors
     ///
     /// Why it was not accepted.
-    pub fn submit(&self, work: X::Work, how: Submission) -> Result<Ticket<X::Error>, Refusal<X::Error>> {
+    pub fn submit(&self, work: X::Job, how: Submission) -> Result<Ticket<X::Error>, Refusal<X::Error>> {
         self.0.start(&mut lock(&self.0.state)).map_err(|error| Refusal::NoThread(error.to_string()))?;
         let (mut state, cell) = self.0.accept(work, how, true)?;
         let now = self.0.clock.now();
@@ -152,7 +152,7 @@ impl<X: Executor> Queue<X> {
     /// # Errors
     ///
     /// Why it was not accepted, or how it ended if it did not complete.
-    pub fn run(&self, work: X::Work, how: Submission) -> Result<(), Unfinished<X::Error>> {
+    pub fn run(&self, work: X::Job, how: Submission) -> Result<(), Unfinished<X::Error>> {
         let (state, cell) = self.0.accept(work, how, false)?;
         self.0.turn(state, &cell);
         match cell.end() {
@@ -168,7 +168,7 @@ impl<X: Executor> Queue<X> {
     /// Why it was not accepted, or how it ended if it did not complete.
     pub fn act<T>(
         &self,
-        work: X::Work,
+        work: X::Job,
         how: Submission,
         act: impl FnOnce() -> Result<T, X::Error>,
     ) -> Result<T, Unfinished<X::Error>> {
@@ -283,7 +283,7 @@ impl<X: Executor> Shared<X> {
     /// Puts a command into the queue. Only one that is known to someone is remembered after it ended.
     fn accept(
         self: &Arc<Self>,
-        work: X::Work,
+        work: X::Job,
         how: Submission,
         is_known: bool,
     ) -> Result<Accepted<'_, X>, Refusal<X::Error>> {
@@ -470,7 +470,7 @@ impl<X: Executor> Shared<X> {
     }
 
     /// Launches a pass.
-    fn launch<'a>(self: &'a Arc<Self>, mut state: Guard<'a, X>, pass: Arc<Pass<X::Work>>) -> Guard<'a, X> {
+    fn launch<'a>(self: &'a Arc<Self>, mut state: Guard<'a, X>, pass: Arc<Pass<X::Job>>) -> Guard<'a, X> {
         state.driven = true;
         let started = self.clock.now();
         for piece in &pass.pieces {
@@ -550,7 +550,7 @@ impl<X: Executor> Shared<X> {
     }
 
     /// Changes something about the queue; what ends by that is told.
-    fn change<T>(self: &Arc<Self>, change: impl FnOnce(&mut Scheduler<X::Work, X::Error>) -> T) -> T {
+    fn change<T>(self: &Arc<Self>, change: impl FnOnce(&mut Scheduler<X::Job, X::Error>) -> T) -> T {
         let mut state = lock(&self.state);
         let result = change(&mut state.scheduler);
         let state = self.publish(state);

@@ -8,8 +8,8 @@ use rustc_hash::FxHashMap;
 
 use crate::hazards::Hazards;
 use crate::{
-    CommandId, End, Ended, Governor, Lane, LaneStats, Next, Pass, Piece, Power, ResourceId, Thermal, Time, Totals,
-    WhileSuspended, Work,
+    CommandId, End, Ended, Governor, Lane, LaneStats, Next, Pass, Piece, Power, ResourceId, Schedulable, Thermal, Time,
+    Totals, WhileSuspended,
 };
 
 /// The most stages in a pass, however short they are.
@@ -38,7 +38,7 @@ struct Job<W, E> {
     dependents: Vec<CommandId>,
 }
 
-impl<W: Work, E> Job<W, E> {
+impl<W: Schedulable, E> Job<W, E> {
     fn is_launched(&self) -> bool {
         self.started && self.next >= self.work.stages()
     }
@@ -81,7 +81,7 @@ pub struct Scheduler<W, E> {
     busy: [Duration; 3],
 }
 
-impl<W: Work, E: Clone> Scheduler<W, E> {
+impl<W: Schedulable, E: Clone> Scheduler<W, E> {
     /// With room for `capacity` commands that have not started in each lane, and for `depth` passes in flight.
     pub fn new(capacity: usize, depth: usize) -> Scheduler<W, E> {
         Scheduler {

@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_and_not_there_is_remembered() {
+    fn missing_params_are_remembered() {
         let resolved = resolve(Params::new().with("radius", 3)).unwrap();
         assert_eq!(resolved.int(ParamKey::new("radius")), 3);
         assert_eq!(resolved.word(ParamKey::new("border")), "clamp");

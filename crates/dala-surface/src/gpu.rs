@@ -62,7 +62,7 @@ pub(crate) fn drawing(device: &wgpu::Device, shader: &str, format: wgpu::Texture
 
 /// A part of a target: its left upper corner and its size.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Part {
+pub(crate) struct Region {
     pub(crate) x: f32,
     pub(crate) y: f32,
     pub(crate) width: f32,
@@ -75,12 +75,12 @@ pub(crate) fn draw(
     target: &wgpu::TextureView,
     pipeline: &wgpu::RenderPipeline,
     bound: &wgpu::BindGroup,
-    part: Option<Part>,
+    part: Option<Region>,
 ) {
     let mut pass = begin(encoder, target);
     pass.set_pipeline(pipeline);
     pass.set_bind_group(0, bound, &[]);
-    if let Some(Part { x, y, width, height }) = part {
+    if let Some(Region { x, y, width, height }) = part {
         pass.set_viewport(x, y, width, height, 0.0, 1.0);
     }
     pass.draw(0..3, 0..1);

@@ -38,7 +38,7 @@ use dala_compute::{Buffer, Device};
 use picture::Layout;
 
 pub use error::SurfaceError;
-pub use picture::Picture;
+pub use picture::Snapshot;
 
 /// A place where pixels are shown: a window, or an off-screen picture. Clones are the same surface.
 ///
@@ -221,7 +221,7 @@ impl Surface {
     /// # Errors
     ///
     /// The device fails.
-    pub fn snapshot(&self) -> Result<Picture, SurfaceError> {
+    pub fn snapshot(&self) -> Result<Snapshot, SurfaceError> {
         self.state().canvas.shown()
     }
 

@@ -6,7 +6,7 @@ use crate::SurfaceError;
 
 /// What a surface showed: RGBA, eight bits each, row by row from the top.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Picture {
+pub struct Snapshot {
     /// Pixels in a row.
     pub width: u32,
     /// Rows.
@@ -15,9 +15,9 @@ pub struct Picture {
     pub rgba: Vec<u8>,
 }
 
-impl Picture {
-    pub(crate) fn black(width: u32, height: u32) -> Picture {
-        Picture { width, height, rgba: [0, 0, 0, 255].repeat(width as usize * height as usize) }
+impl Snapshot {
+    pub(crate) fn black(width: u32, height: u32) -> Snapshot {
+        Snapshot { width, height, rgba: [0, 0, 0, 255].repeat(width as usize * height as usize) }
     }
 
     /// The picture as a PNG file.
@@ -36,9 +36,9 @@ impl Picture {
     }
 }
 
-impl std::fmt::Debug for Picture {
+impl std::fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Picture {} x {}", self.width, self.height)
+        write!(f, "Snapshot {} x {}", self.width, self.height)
     }
 }
 

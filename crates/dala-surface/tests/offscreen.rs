@@ -146,7 +146,7 @@ fn sizes_change() {
 }
 
 #[test]
-fn what_is_no_picture_is_refused() {
+fn files_that_are_no_pictures_are_refused() {
     let other = Device::open("cpu").unwrap();
     for device in devices() {
         let surface = Surface::offscreen(&device, 8, 4).unwrap();

@@ -24,7 +24,7 @@ use dala_image::{Dropped, RawLayout};
 use crate::args::INPUT;
 use crate::args::Progress;
 use crate::output::{self, Outcome};
-use crate::picture::{self, Picture};
+use crate::picture::{self, HostPicture};
 use crate::source::{OUTPUT, Ready, Source, summary};
 
 pub(crate) use files::{Job, expand, is_batch, jobs, prepare_folder};
@@ -97,8 +97,8 @@ impl Batch<'_> {
             let _ = lock(&places).recv();
             done();
         };
-        let (decoded, to_compute) = channel::<Passing<Picture>>();
-        let (computed, to_encode) = channel::<Passing<Vec<Picture>>>();
+        let (decoded, to_compute) = channel::<Passing<HostPicture>>();
+        let (computed, to_encode) = channel::<Passing<Vec<HostPicture>>>();
         let (to_compute, to_encode) = (Mutex::new(to_compute), Mutex::new(to_encode));
         thread::scope(|scope| {
             for _ in 0..threads {
@@ -124,7 +124,7 @@ impl Batch<'_> {
         &self,
         next: &AtomicUsize,
         take: std::sync::mpsc::SyncSender<()>,
-        decoded: Sender<Passing<Picture>>,
+        decoded: Sender<Passing<HostPicture>>,
         shared: &Shared,
         end: &impl Fn(usize, Result<()>),
     ) {
@@ -149,8 +149,8 @@ impl Batch<'_> {
     fn compute(
         &self,
         given: &[(String, Buffer)],
-        pictures: &Mutex<Receiver<Passing<Picture>>>,
-        computed: Sender<Passing<Vec<Picture>>>,
+        pictures: &Mutex<Receiver<Passing<HostPicture>>>,
+        computed: Sender<Passing<Vec<HostPicture>>>,
         shared: &Shared,
         end: &impl Fn(usize, Result<()>),
     ) {
@@ -167,9 +167,9 @@ impl Batch<'_> {
         &self,
         given: &[(String, Buffer)],
         job: &Job,
-        picture: &Picture,
+        picture: &HostPicture,
         shared: &Shared,
-    ) -> Result<Vec<Picture>> {
+    ) -> Result<Vec<HostPicture>> {
         let ty = picture.ty();
         let kept = {
             let mut plans = lock(&shared.plans);
@@ -206,7 +206,7 @@ impl Batch<'_> {
 
     fn encode(
         &self,
-        results: &Mutex<Receiver<Passing<Vec<Picture>>>>,
+        results: &Mutex<Receiver<Passing<Vec<HostPicture>>>>,
         shared: &Shared,
         end: &impl Fn(usize, Result<()>),
     ) {
@@ -225,7 +225,7 @@ impl Batch<'_> {
     }
 
     /// Computes as many pictures out of a few, as `run` does, without reading and writing files. For measurements.
-    pub(crate) fn filter(&self, pictures: &[Picture], count: usize) -> Result<()> {
+    pub(crate) fn filter(&self, pictures: &[HostPicture], count: usize) -> Result<()> {
         let (given, shared, next) = (self.source.upload(self.device)?, Shared::default(), AtomicUsize::new(0));
         let job = Job { input: INPUT.into(), outputs: vec![OUTPUT.into(); self.results.len()] };
         let work = || -> Result<()> {

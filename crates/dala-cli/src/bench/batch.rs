@@ -10,7 +10,7 @@ use dala_compute::{Device, Shape};
 use super::peer::Peer;
 use super::report::{Row, milliseconds};
 use crate::batch::{self, Batch};
-use crate::picture::{self, Picture};
+use crate::picture::{self, HostPicture};
 use crate::source::{OUTPUT, Source};
 
 const OPENCV: &str = include_str!("../../../../benches/peers/opencv_batch.py");
@@ -49,7 +49,7 @@ pub(super) fn measure(device: &Device) -> Result<Vec<Row>> {
         [] => Ok(()),
         [(_, reason), ..] => bail!("{reason}"),
     };
-    let kept: Vec<Picture> =
+    let kept: Vec<HostPicture> =
         jobs.iter().take(KEPT).map(|job| picture::read(&job.input, None)).collect::<Result<_>>()?;
     let filters = || whole.filter(&kept, PHOTOS);
 
@@ -97,7 +97,7 @@ fn write_photos(folder: &Path, count: usize) -> Result<()> {
 }
 
 /// Light that changes slowly, shapes with edges, and the noise of a sensor.
-fn photo(number: usize, (height, width): (usize, usize)) -> Picture {
+fn photo(number: usize, (height, width): (usize, usize)) -> HostPicture {
     let mut state = (number as u32 + 1).wrapping_mul(0x9E37_79B9);
     let mut random = || {
         state ^= state << 13;
@@ -133,7 +133,7 @@ fn photo(number: usize, (height, width): (usize, usize)) -> Picture {
             }
         }
     }
-    Picture::of_levels(Shape::from([height, width, 3]), pixels)
+    HostPicture::of_levels(Shape::from([height, width, 3]), pixels)
 }
 
 #[cfg(test)]

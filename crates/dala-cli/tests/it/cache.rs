@@ -187,7 +187,7 @@ fn processes_that_are_killed_leave_it_usable() {
 }
 
 #[test]
-fn what_was_warmed_is_not_built_again() {
+fn warmed_kernels_are_not_built_again() {
     let kept = Kept::new();
     let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../dala-model/tests/data/squeezenet.onnx");
     let arguments = ["warm", CHAIN, model, "--size", "5x7x3", "--device", "cpu"];

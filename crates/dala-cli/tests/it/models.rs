@@ -161,7 +161,7 @@ fn bars_are_plain_where_the_locale_is() {
 }
 
 #[test]
-fn what_cannot_be_classified_is_told() {
+fn unclassifiable_inputs_are_errors() {
     let folder = Folder::new();
     let photo = folder.photo("photo.png");
     let gray = folder.file("gray.onnx", onnx(&[1, 1, 4, 4], &[["mean", "GlobalAveragePool", "x", "y"]], &["y"]));

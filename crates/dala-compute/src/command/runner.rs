@@ -4,19 +4,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use dala_schedule::{CommandId, End, Executor, Pass, Piece, ResourceId, Work};
+use dala_schedule::{CommandId, End, Executor, Pass, Piece, ResourceId, Schedulable};
 
 use super::outcome::outcome;
 use super::work::{Job, Prepared};
 use crate::engine::{EngineError, Memory, Sequence, Synchronisation};
 use crate::error::Error;
-use crate::memory::Pool;
+use crate::memory::MemoryPool;
 use crate::plan::{Bound, Run};
 use crate::trace::Recorder;
 
 /// Executes passes of one device.
 pub(crate) struct Runner {
-    pool: Arc<Pool>,
+    pool: Arc<MemoryPool>,
     recorder: Arc<Recorder>,
     /// When the device was last done with a pass.
     done: Mutex<Instant>,
@@ -24,7 +24,7 @@ pub(crate) struct Runner {
 }
 
 impl Runner {
-    pub(crate) fn new(pool: Arc<Pool>, recorder: Arc<Recorder>) -> Runner {
+    pub(crate) fn new(pool: Arc<MemoryPool>, recorder: Arc<Recorder>) -> Runner {
         Runner { pool, recorder, done: Mutex::new(Instant::now()), in_flight: AtomicUsize::new(0) }
     }
 }
@@ -45,7 +45,7 @@ pub(crate) struct Launched {
 }
 
 impl Executor for Runner {
-    type Work = Job;
+    type Job = Job;
     type Error = Cause;
     type Launched = Launched;
 
@@ -124,7 +124,7 @@ impl Executor for Runner {
 }
 
 impl Runner {
-    /// Takes a pass down: what each piece did, in its share of the time.
+    /// Records a pass: what each piece did, in its share of the time.
     fn record(&self, pass: &Pass<Job>, start: Instant, end: Instant, built: bool) {
         let cost = |piece: &Piece<Job>| -> Duration {
             piece.stages.clone().map(|stage| piece.work.cost(stage).unwrap_or(Duration::from_micros(1))).sum()
@@ -155,7 +155,7 @@ type At = (usize, usize);
 
 /// What a pass launches, in order.
 struct Batch {
-    pool: Arc<Pool>,
+    pool: Arc<MemoryPool>,
     sequences: Vec<Arc<Sequence>>,
     /// Whose each of them is.
     owners: Vec<At>,
@@ -170,7 +170,7 @@ struct Batch {
 }
 
 impl Batch {
-    fn new(pool: Arc<Pool>, pieces: usize) -> Batch {
+    fn new(pool: Arc<MemoryPool>, pieces: usize) -> Batch {
         Batch {
             pool,
             sequences: Vec::new(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dala_schedule::{ResourceId, Work};
+use dala_schedule::{ResourceId, Schedulable};
 use smallvec::SmallVec;
 
 use crate::memory::{Allocation, HostData, Readback, Slot};
@@ -140,7 +140,7 @@ impl Job {
     }
 }
 
-impl Work for Job {
+impl Schedulable for Job {
     fn stages(&self) -> usize {
         self.stages.len()
     }

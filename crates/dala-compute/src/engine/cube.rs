@@ -16,10 +16,10 @@ use dala_plan::DeviceFacts;
 use smallvec::SmallVec;
 
 use super::adapter::Adapter;
-use super::ending::Call;
+use super::ending::EngineCall;
 use super::error::EngineError;
 use super::guard::{caught, guarded};
-use super::heap::{self, Heap, Slot};
+use super::heap::{self, ChunkSlot, Heap};
 use super::interface::{Engine, Synchronisation};
 use super::launch::{Launch, Memory, Sequence};
 use super::waiting::Started;
@@ -38,7 +38,7 @@ pub(crate) struct CubeEngine {
     compiled: kernels::CompileCount,
     launches: AtomicU64,
     /// What was launched since the last synchronisation, if anything was.
-    queued: Mutex<Option<Call>>,
+    queued: Mutex<Option<EngineCall>>,
     /// Its launches are executed, also while another device only builds kernels.
     _executes: StreamModeOverride,
 }
@@ -56,7 +56,7 @@ struct CubeSynchronisation {
     /// The answer for each output, if some were never written.
     checked: Vec<Result<(), EngineError>>,
     /// Until the device has answered.
-    _queued: Option<Call>,
+    _queued: Option<EngineCall>,
 }
 
 impl Synchronisation for CubeSynchronisation {
@@ -154,12 +154,12 @@ enum Fault {
 }
 
 /// A piece of memory: a whole allocation of the engine's, or a slot of a chunk.
-struct Piece {
+struct DeviceBlock {
     handle: Handle,
-    slot: Option<(Slot, Arc<Mutex<Heap<Handle>>>)>,
+    slot: Option<(ChunkSlot, Arc<Mutex<Heap<Handle>>>)>,
 }
 
-impl Drop for Piece {
+impl Drop for DeviceBlock {
     fn drop(&mut self) {
         if let Some((slot, heap)) = &self.slot {
             lock(heap).give_back(*slot);
@@ -180,7 +180,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn handle(memory: &Memory) -> Result<&Handle, EngineError> {
-    match memory.inner.downcast_ref::<Piece>() {
+    match memory.inner.downcast_ref::<DeviceBlock>() {
         Some(piece) => Ok(&piece.handle),
         None => Err(EngineError::internal("memory of another engine")),
     }
@@ -213,7 +213,7 @@ impl CubeEngine {
     fn will_queue(&self) -> Result<(), EngineError> {
         let mut queued = lock(&self.queued);
         if queued.is_none() {
-            *queued = Some(Call::begin()?);
+            *queued = Some(EngineCall::begin()?);
         }
         Ok(())
     }
@@ -413,9 +413,9 @@ impl Engine for CubeEngine {
             Some(slot) => {
                 let rest = room.chunk.size() - room.offset - capacity;
                 let handle = room.chunk.offset_start(room.offset).offset_end(rest);
-                Piece { handle, slot: Some((slot, self.heap.clone())) }
+                DeviceBlock { handle, slot: Some((slot, self.heap.clone())) }
             }
-            None => Piece { handle: room.chunk, slot: None },
+            None => DeviceBlock { handle: room.chunk, slot: None },
         };
         Ok(Memory { capacity, inner: Arc::new(piece) })
     }

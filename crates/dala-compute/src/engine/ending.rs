@@ -34,15 +34,15 @@ const REGISTRATIONS: usize = 16_384;
 const NEW: Duration = Duration::from_secs(60);
 
 /// A call into the engine, or what it left to the engine's threads.
-pub(super) struct Call(());
+pub(super) struct EngineCall(());
 
-impl Call {
+impl EngineCall {
     /// # Errors
     /// If the process is ending.
-    pub(super) fn begin() -> Result<Call, EngineError> {
+    pub(super) fn begin() -> Result<EngineCall, EngineError> {
         // In this order, which is the opposite of the handler's: one of the two sees the other.
         CALLS.fetch_add(1, Ordering::SeqCst);
-        let call = Call(());
+        let call = EngineCall(());
         if !WATCHES.load(Ordering::SeqCst) && !WATCHES.swap(true, Ordering::SeqCst) {
             lock(&WATCHER).iter().for_each(Thread::unpark);
         }
@@ -53,7 +53,7 @@ impl Call {
     }
 }
 
-impl Drop for Call {
+impl Drop for EngineCall {
     fn drop(&mut self) {
         CALLS.fetch_sub(1, Ordering::Release);
     }
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn calls_are_counted_until_they_are_dropped() {
         // Other tests' calls are counted too.
-        let calls = [Call::begin(), Call::begin()];
+        let calls = [EngineCall::begin(), EngineCall::begin()];
         assert!(calls.iter().all(Result::is_ok));
         assert!(CALLS.load(Ordering::SeqCst) >= 2);
     }

@@ -65,20 +65,20 @@ pub(crate) struct FakeEngine {
     pub(crate) alive: Arc<AtomicUsize>,
 }
 
-struct Piece {
+struct FakeBlock {
     bytes: Mutex<Vec<u8>>,
     /// Why it was never written.
     taint: Mutex<Option<EngineError>>,
     alive: Arc<AtomicUsize>,
 }
 
-impl Drop for Piece {
+impl Drop for FakeBlock {
     fn drop(&mut self) {
         self.alive.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-fn piece(memory: &Memory) -> &Piece {
+fn piece(memory: &Memory) -> &FakeBlock {
     memory.inner.downcast_ref().unwrap()
 }
 
@@ -182,7 +182,10 @@ impl Engine for FakeEngine {
         self.alive.fetch_add(1, Ordering::SeqCst);
         // Rubbish, as real memory holds it.
         let bytes = Mutex::new(vec![0xA5; capacity as usize]);
-        Ok(Memory { capacity, inner: Arc::new(Piece { bytes, taint: Mutex::new(None), alive: self.alive.clone() }) })
+        Ok(Memory {
+            capacity,
+            inner: Arc::new(FakeBlock { bytes, taint: Mutex::new(None), alive: self.alive.clone() }),
+        })
     }
 
     fn upload(&self, memory: &Memory, data: &[u8]) -> Result<(), EngineError> {

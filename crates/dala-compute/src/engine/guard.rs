@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cubecl::server::ServerError;
 
-use super::ending::Call;
+use super::ending::EngineCall;
 use super::error::EngineError;
 use super::panics::Catching;
 
@@ -16,7 +16,7 @@ pub(super) fn guarded<T>(call: impl FnOnce() -> Result<T, ServerError>) -> Resul
 
 /// Runs a call that returns no error of its own, but may panic.
 pub(crate) fn caught<T>(call: impl FnOnce() -> T) -> Result<T, EngineError> {
-    let (_call, _catching) = (Call::begin()?, Catching::begin());
+    let (_call, _catching) = (EngineCall::begin()?, Catching::begin());
     catch_unwind(AssertUnwindSafe(call)).map_err(|payload| EngineError::internal(panic_message(&*payload)))
 }
 

@@ -30,7 +30,7 @@ pub(super) fn chunk_size(slot: u64) -> u64 {
 
 /// A slot: which chunk, and where in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Slot {
+pub(super) struct ChunkSlot {
     pub(super) chunk: u64,
     pub(super) offset: u64,
 }
@@ -38,7 +38,7 @@ pub(super) struct Slot {
 /// A piece of memory: a whole chunk of its own, or a slot of a shared one.
 pub(super) struct Room<C> {
     pub(super) chunk: C,
-    pub(super) slot: Option<Slot>,
+    pub(super) slot: Option<ChunkSlot>,
     pub(super) offset: u64,
     /// Usable bytes: the size asked for, rounded up.
     pub(super) capacity: u64,
@@ -99,11 +99,11 @@ impl<C> Default for Heap<C> {
 
 impl<C: Clone> Heap<C> {
     /// A free slot of that size, and its chunk's memory; none if a new chunk is needed.
-    pub(super) fn take(&mut self, slot: u64) -> Option<(Slot, C)> {
+    pub(super) fn take(&mut self, slot: u64) -> Option<(ChunkSlot, C)> {
         let id = *self.available.get(&slot)?.last()?;
         let chunk = self.chunks.get_mut(&id)?;
         let index = chunk.free.pop()?;
-        let found = (Slot { chunk: id, offset: u64::from(index) * chunk.slot }, chunk.memory.clone());
+        let found = (ChunkSlot { chunk: id, offset: u64::from(index) * chunk.slot }, chunk.memory.clone());
         if chunk.free.is_empty() {
             self.unlist(id);
         }
@@ -121,7 +121,7 @@ impl<C: Clone> Heap<C> {
     }
 
     /// Gives a slot back.
-    pub(super) fn give_back(&mut self, slot: Slot) {
+    pub(super) fn give_back(&mut self, slot: ChunkSlot) {
         let Some(chunk) = self.chunks.get_mut(&slot.chunk) else { return };
         chunk.free.push((slot.offset / chunk.slot) as u32);
         if chunk.listed.is_none() {
@@ -177,7 +177,7 @@ mod tests {
         }
     }
 
-    fn allocate(heap: &mut Heap<u64>, chunks: &mut u64, bytes: u64) -> (Slot, u64) {
+    fn allocate(heap: &mut Heap<u64>, chunks: &mut u64, bytes: u64) -> (ChunkSlot, u64) {
         let slot = slot_size(bytes);
         heap.take(slot).unwrap_or_else(|| {
             heap.add(slot, *chunks);
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn no_two_live_slots_overlap() {
         let (mut heap, mut chunks) = (Heap::default(), 0);
-        let mut live: Vec<(Slot, u64, u64)> = Vec::new();
+        let mut live: Vec<(ChunkSlot, u64, u64)> = Vec::new();
         let mut random = 1u64;
         for _ in 0..20_000 {
             random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);

@@ -21,8 +21,8 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 pub(super) struct Staging {
     device: wgpu::Device,
     queue: wgpu::Queue,
-    up: Option<Piece>,
-    down: Option<Piece>,
+    up: Option<StagingBuffer>,
+    down: Option<StagingBuffer>,
 }
 
 impl Staging {
@@ -32,7 +32,7 @@ impl Staging {
 
     /// Copies `data` to `place`, and waits until it is there. The buffer must hold the data rounded up to four bytes.
     pub(super) fn upload(&mut self, place: &Place, data: &[u8]) -> Result<(), EngineError> {
-        let staging = Piece::at_least(&mut self.up, &self.device, MapMode::Write, data.len());
+        let staging = StagingBuffer::at_least(&mut self.up, &self.device, MapMode::Write, data.len());
         for (index, part) in data.chunks(LARGEST).enumerate() {
             staging.wait_until_mapped(&self.device)?;
             staging.fill(part)?;
@@ -49,7 +49,7 @@ impl Staging {
 
     /// Copies from `place` to `into`.
     pub(super) fn download(&mut self, place: &Place, into: &mut [u8]) -> Result<(), EngineError> {
-        let staging = Piece::at_least(&mut self.down, &self.device, MapMode::Read, into.len());
+        let staging = StagingBuffer::at_least(&mut self.down, &self.device, MapMode::Read, into.len());
         for (index, part) in into.chunks_mut(LARGEST).enumerate() {
             staging.unmap();
             let mut encoder = self.device.create_command_encoder(&Default::default());
@@ -79,7 +79,7 @@ fn poll(device: &wgpu::Device) -> Result<(), EngineError> {
 }
 
 /// A staging buffer and whether the host sees it.
-struct Piece {
+struct StagingBuffer {
     buffer: wgpu::Buffer,
     mode: MapMode,
     mapping: Mapping,
@@ -91,9 +91,14 @@ enum Mapping {
     Mapped,
 }
 
-impl Piece {
+impl StagingBuffer {
     /// The piece in `slot`, made anew if there is none or it is too small.
-    fn at_least<'a>(slot: &'a mut Option<Piece>, device: &wgpu::Device, mode: MapMode, bytes: usize) -> &'a mut Piece {
+    fn at_least<'a>(
+        slot: &'a mut Option<StagingBuffer>,
+        device: &wgpu::Device,
+        mode: MapMode,
+        bytes: usize,
+    ) -> &'a mut StagingBuffer {
         let size = bytes.next_power_of_two().min(LARGEST) as u64;
         if slot.as_ref().is_some_and(|piece| piece.buffer.size() < size) {
             *slot = None;
@@ -106,7 +111,7 @@ impl Piece {
             let label = Some("dala staging");
             let buffer =
                 device.create_buffer(&wgpu::BufferDescriptor { label, size, usage, mapped_at_creation: false });
-            Piece { buffer, mode, mapping: Mapping::Unmapped }
+            StagingBuffer { buffer, mode, mapping: Mapping::Unmapped }
         })
     }
 

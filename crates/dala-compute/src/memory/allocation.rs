@@ -7,7 +7,7 @@ use super::account::{Account, Reservation};
 use crate::engine::{Engine, EngineError, Memory, caught};
 
 /// A device's engine with the account of what is used.
-pub(crate) struct Pool {
+pub(crate) struct MemoryPool {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) account: Arc<Account>,
     uploaded: AtomicU64,
@@ -25,9 +25,9 @@ pub(crate) struct Allocation {
 
 const STEP: usize = dala_plan::CAPACITY_STEP;
 
-impl Pool {
-    pub(crate) fn new(engine: Arc<dyn Engine>, account: Arc<Account>) -> Pool {
-        Pool {
+impl MemoryPool {
+    pub(crate) fn new(engine: Arc<dyn Engine>, account: Arc<Account>) -> MemoryPool {
+        MemoryPool {
             engine,
             account,
             uploaded: AtomicU64::new(0),

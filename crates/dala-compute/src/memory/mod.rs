@@ -8,7 +8,7 @@ mod transfer;
 
 pub use account::MemoryStats;
 pub(crate) use account::{Account, system_memory};
-pub(crate) use allocation::{Allocation, Pool};
+pub(crate) use allocation::{Allocation, MemoryPool};
 pub use id::BufferId;
 pub(crate) use slot::{Directory, Held, Holder, Slot};
 pub use transfer::{HostData, Readback};

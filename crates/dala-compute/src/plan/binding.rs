@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::compiled::{Compiled, Segment, Values};
 use crate::engine::{EngineError, Launch, Sequence};
-use crate::memory::{Allocation, Holder, Pool};
+use crate::memory::{Allocation, Holder, MemoryPool};
 
 /// The launches of compiled stages over memory, with their scratch memory.
 pub(crate) struct Bound {
@@ -35,7 +35,7 @@ impl Bound {
         memory: &[Arc<Allocation>],
         values: &Values,
         repeated: bool,
-        pool: &Pool,
+        pool: &MemoryPool,
         settle: impl FnOnce(),
     ) -> Result<Bound, EngineError> {
         if compiled.constants.needs_upload() {
@@ -88,7 +88,7 @@ impl Bound {
 fn bring(
     constants: &[Constant],
     preparation: &Mutex<Option<Box<Compiled>>>,
-    pool: &Pool,
+    pool: &MemoryPool,
 ) -> Result<Vec<Arc<Allocation>>, EngineError> {
     let mut preparation = preparation.lock().unwrap_or_else(PoisonError::into_inner);
     let prepared = match &*preparation {
@@ -113,7 +113,7 @@ fn bring(
 }
 
 /// Runs what computes constants, and waits for it.
-fn prepare(preparation: &Compiled, pool: &Pool) -> Result<Vec<Arc<Allocation>>, EngineError> {
+fn prepare(preparation: &Compiled, pool: &MemoryPool) -> Result<Vec<Arc<Allocation>>, EngineError> {
     let buffers = preparation.blueprint.externals.iter();
     let buffers = buffers.map(|buffer| pool.allocate(buffer.ty.shape.len() * buffer.ty.dtype.size()).map(Arc::new));
     let buffers = buffers.collect::<Result<Vec<_>, _>>()?;

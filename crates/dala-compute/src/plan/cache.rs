@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dala_kernels::{Kernel, KernelId, Registry, Work};
-use dala_plan::plan::{Call, Cell};
+use dala_plan::plan::{Cell, LoweredStage};
 use dala_plan::work::Map;
 use dala_plan::{CellSpec, CheckedPipeline, DeviceFacts, Lowering, PipelineSpec, Place, StageSpec, Task};
 use dala_spec::{DType, ParamKind, ParamValue, Params, Program, Signature, TensorType};
@@ -169,8 +169,8 @@ pub(crate) fn over_words(name: &str, program: Program, words: usize, facts: &Dev
     let ty = TensorType::new(DType::U32, [words]);
     let cell = Cell { ty: ty.clone(), name: String::new(), transient: false };
     let call = match words {
-        0 => Call::Empty { output: sources },
-        _ => Call::Run { lowering, inputs: (0..sources).collect(), output: sources },
+        0 => LoweredStage::Empty { output: sources },
+        _ => LoweredStage::Run { lowering, inputs: (0..sources).collect(), output: sources },
     };
     let cells = vec![cell; sources + 1];
     let blueprint = dala_kernels::plan_calls(&cells, vec![call], vec![name.to_owned()], facts, true)?;

@@ -21,7 +21,7 @@ pub(crate) struct Compiled {
     pub(crate) spec: PipelineSpec,
     /// The kernel of each stage.
     pub(crate) kernels: Vec<Option<Arc<Kernel>>>,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<CostedStep>,
     pub(super) constants: Constants,
     /// What computes those that are made of others, until it did.
     pub(super) preparation: Mutex<Option<Box<Compiled>>>,
@@ -31,7 +31,7 @@ pub(crate) struct Compiled {
     pub(super) foreseen: Once,
 }
 
-pub(super) struct Step {
+pub(super) struct CostedStep {
     pub(super) launched: Arc<engine::Step>,
     cost: Cost,
 }
@@ -58,11 +58,11 @@ impl Compiled {
         kernels: Vec<Option<Arc<Kernel>>>,
         facts: &DeviceFacts,
     ) -> Compiled {
-        let step = |step: &dala_plan::plan::BlueprintStep| Step {
+        let step = |step: &dala_plan::plan::BlueprintStep| CostedStep {
             cost: Cost::of(&step.task),
             launched: Arc::new(engine::Step::new(step.task.clone(), facts)),
         };
-        let steps: Vec<Step> = blueprint.steps.iter().map(step).collect();
+        let steps: Vec<CostedStep> = blueprint.steps.iter().map(step).collect();
         let constants = Constants::new(std::mem::take(&mut blueprint.constants));
         let preparation = blueprint.preparation.as_deref_mut().map(|own| {
             let whole = own.clone();

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::binding::{Binding, Bound};
 use super::compiled::{Compiled, Segment, Values};
 use crate::engine::EngineError;
-use crate::memory::{Allocation, Holder, Pool, Slot};
+use crate::memory::{Allocation, Holder, MemoryPool, Slot};
 
 /// Compiled stages with the memory and the values of one run. Holding the memory keeps it alive until the command ended,
 /// whatever becomes of the buffers.
@@ -42,7 +42,7 @@ impl Run {
 
     /// Its launches over its memory. For the thread that drives the device; `settle` waits for what was launched, where data must
     /// be copied first.
-    pub(crate) fn bound(&self, pool: &Pool, settle: impl FnOnce()) -> Result<&Arc<Bound>, EngineError> {
+    pub(crate) fn bound(&self, pool: &MemoryPool, settle: impl FnOnce()) -> Result<&Arc<Bound>, EngineError> {
         if let Some(bound) = self.bound.get() {
             return Ok(bound);
         }

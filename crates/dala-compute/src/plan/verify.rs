@@ -80,7 +80,7 @@ impl Plan {
         for (stage, (what, kernel)) in compiled.spec.stages.iter().zip(&compiled.kernels).enumerate() {
             match (what, kernel) {
                 (StageSpec::Run { inputs, output, params, .. }, Some(kernel)) => {
-                    let call = Call { kernel, inputs, output: *output, params };
+                    let call = StageCall { kernel, inputs, output: *output, params };
                     let scale = cells.largest(inputs);
                     let (expected, actual) = cells.run(&device, &call)?;
                     found.stages += 1;
@@ -122,7 +122,7 @@ impl Plan {
 }
 
 /// A stage that runs a kernel.
-struct Call<'a> {
+struct StageCall<'a> {
     kernel: &'a Kernel,
     inputs: &'a [usize],
     output: usize,
@@ -178,7 +178,7 @@ impl Cells {
     }
 
     /// Runs a stage on the device and its reference on the host.
-    fn run(&mut self, device: &Device, call: &Call) -> Result<(Data, Data), Error> {
+    fn run(&mut self, device: &Device, call: &StageCall) -> Result<(Data, Data), Error> {
         let ty = self.types.get(call.output).cloned().flatten().ok_or_else(missing)?;
         let output = Buffer::zeros(device, ty.dtype, ty.shape.clone())?;
         let (mut data, mut buffers) = (Vec::new(), Vec::new());

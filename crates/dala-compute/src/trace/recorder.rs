@@ -1,4 +1,4 @@
-//! Takes down what a device does, while somebody asked for it.
+//! Records what a device does, while somebody asked for it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use super::{Sample, Span, Trace, Track};
 /// The most spans that are kept: a trace that nobody stops must not fill the memory.
 const MOST_SPANS: usize = 1 << 18;
 
-/// Takes down what a device does. Off, it costs one load for each pass.
+/// Records what a device does. Off, it costs one load for each pass.
 #[derive(Default)]
 pub(crate) struct Recorder {
     on: AtomicBool,

@@ -327,7 +327,7 @@ fn functions_that_fail_are_errors_and_the_device_goes_on() {
         let many = Buffer::from_slice(&device, &many, [1000]).unwrap();
         device.run("insquares", &[&many], &many, ()).unwrap();
         assert_eq!(many.read::<u32>().unwrap(), (0..1000).map(|at| at * 2).collect::<Vec<u32>>(), "{device:?}");
-        // Units of a CPU share nothing, and a launch there is taken down as one.
+        // Units of a CPU share nothing, and a launch there is recorded as one.
         match device.info().backend.name() {
             // The software driver of Debian 12 crashes when it is handed a shader with shared memory, and takes the process along.
             "vulkan" => {}

@@ -23,7 +23,7 @@ pub fn by_name(name: &str) -> Option<Box<dyn Target>> {
         "command" => Box::new(command::Command::new()),
         "params" => Box::new(call::Params::default()),
         "model" => Box::new(model::Model::default()),
-        "picture" => Box::new(picture::Picture),
+        "picture" => Box::new(picture::PictureFile),
         _ => return None,
     })
 }

@@ -12,7 +12,7 @@ use crate::{Progress, Random, Target};
 /// What callers allow.
 const MAX_PIXELS: u64 = 1 << 20;
 
-pub(super) struct Picture;
+pub(super) struct PictureFile;
 
 /// Where the checksum of each part of a PNG file is, and what it is of.
 fn parts(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
@@ -125,7 +125,7 @@ fn jpeg(random: &mut Random) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-impl Target for Picture {
+impl Target for PictureFile {
     fn name(&self) -> &'static str {
         "picture"
     }

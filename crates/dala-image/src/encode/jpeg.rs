@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_picture_is_refused() {
+    fn files_that_are_no_pictures_are_refused() {
         assert!(encode(&[], 0, 0, 1, 90, None).is_err());
         assert!(encode(&[1, 2], 1, 1, 2, 90, None).is_err());
         assert!(encode(&[1, 2, 3], 2, 1, 3, 90, None).is_err());

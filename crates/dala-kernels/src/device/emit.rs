@@ -127,7 +127,7 @@ pub(super) fn is_gathered(program: &Program, slot: usize, width: usize) -> bool 
 
 /// Where a program finds one of its inputs inside a kernel.
 #[derive(Clone, Copy)]
-pub(crate) enum Slot {
+pub(crate) enum InputPlace {
     /// In a buffer, at this vector; pixels of several vectors are counted in pixels.
     Buffer { buffer: Value, position: Value },
     /// In registers: lanes of the input's type.
@@ -138,7 +138,7 @@ pub(crate) enum Slot {
 
 /// What the code of a program refers to inside a kernel.
 pub(crate) struct Context<'a> {
-    pub(crate) inputs: &'a [Slot],
+    pub(crate) inputs: &'a [InputPlace],
     pub(crate) params: &'a [Value],
     /// The output's dimensions, as u32.
     pub(crate) dims: &'a [Value],
@@ -281,8 +281,8 @@ impl<'a> Emitter<'a> {
     fn input(&self, slot: usize) -> Value {
         let input = self.program.inputs()[slot];
         let (buffer, position) = match self.context.inputs[slot] {
-            Slot::Lanes(value) | Slot::Pixels([value, ..]) => return value,
-            Slot::Buffer { buffer, position } => (buffer, position),
+            InputPlace::Lanes(value) | InputPlace::Pixels([value, ..]) => return value,
+            InputPlace::Buffer { buffer, position } => (buffer, position),
         };
         if input.broadcast {
             return self.single(input, buffer);
@@ -388,9 +388,9 @@ impl<'a> Emitter<'a> {
     fn gather_lanes(&self, slot: usize, indices: Value, place: impl Fn(Value) -> Value) -> Value {
         let (one, width) = (self.one(), self.layout.width);
         let buffer = match self.context.inputs[slot] {
-            Slot::Buffer { buffer, .. } => buffer,
+            InputPlace::Buffer { buffer, .. } => buffer,
             // Values in registers have no other place.
-            Slot::Lanes(value) | Slot::Pixels([value, ..]) => return value,
+            InputPlace::Lanes(value) | InputPlace::Pixels([value, ..]) => return value,
         };
         let last = one.binary(BinaryOp::Sub, Ty::U32, self.context.lens[slot], one.constant(Scalar::U32(1)));
         let lanes: Vec<Value> = (0..width)

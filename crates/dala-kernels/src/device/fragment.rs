@@ -14,7 +14,7 @@ use dala_spec::Program;
 
 use super::args::{Buffers, BuffersExpand, Scalars, ScalarsExpand, expand_type, vector_type};
 use super::arithmetic::Generator;
-use super::emit::{Context, Layout, Slot, emit, emit_value, vector_pointer};
+use super::emit::{Context, InputPlace, Layout, emit, emit_value, vector_pointer};
 
 thread_local! {
     /// Where the kernel was counted whose code was generated last.
@@ -111,21 +111,21 @@ impl std::fmt::Debug for Code {
 
 /// A fragment as a compile-time argument of a kernel.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct FragmentCode {
     pub(crate) code: Code,
     sources: Vec<Source>,
     /// Where its run-time values start among all of the kernel's.
     first_param: usize,
 }
 
-impl Part {
+impl FragmentCode {
     pub(crate) fn program(&self) -> &Program {
         &self.code.0
     }
 
     /// Makes parts of fragments, which share one list of run-time values and one list of buffers: the step's reads from
     /// `first_read` on.
-    fn maker(first_read: usize) -> impl FnMut(&Fragment) -> Part {
+    fn maker(first_read: usize) -> impl FnMut(&Fragment) -> FragmentCode {
         let mut first_param = 0;
         move |fragment| {
             let own = first_param;
@@ -136,18 +136,18 @@ impl Part {
                 value => value,
             };
             let sources = fragment.sources.iter().map(source).collect();
-            Part { code: Code(fragment.program.clone()), sources, first_param: own }
+            FragmentCode { code: Code(fragment.program.clone()), sources, first_param: own }
         }
     }
 
     /// These fragments as parts of one kernel, whose reads they count from `first_read` on.
-    pub(crate) fn each<const N: usize>(fragments: [&Fragment; N], first_read: usize) -> [Part; N] {
-        fragments.map(Part::maker(first_read))
+    pub(crate) fn each<const N: usize>(fragments: [&Fragment; N], first_read: usize) -> [FragmentCode; N] {
+        fragments.map(FragmentCode::maker(first_read))
     }
 
     /// As [`each`](Part::each), of all reads, for as many as there are.
-    pub(crate) fn list<'a>(fragments: impl IntoIterator<Item = &'a Fragment>) -> Vec<Part> {
-        fragments.into_iter().map(Part::maker(0)).collect()
+    pub(crate) fn list<'a>(fragments: impl IntoIterator<Item = &'a Fragment>) -> Vec<FragmentCode> {
+        fragments.into_iter().map(FragmentCode::maker(0)).collect()
     }
 }
 
@@ -194,18 +194,18 @@ pub(crate) struct Whereabouts {
 
 fn with_context<R>(
     scope: &Scope,
-    part: &Part,
+    part: &FragmentCode,
     (reads, params, values): (&BuffersExpand, &ScalarsExpand, &ValuesExpand),
     at: &WhereaboutsExpand,
     use_context: impl FnOnce(&Context) -> R,
 ) -> R {
     let (position, column) = (at.position.read_value(scope), at.column.read_value(scope));
     let slot = |source: &Source| match *source {
-        Source::Value(number) => Slot::Lanes(values.0[number]),
-        Source::Own(read) => Slot::Buffer { buffer: reads.0[read], position },
-        Source::Column(read) => Slot::Buffer { buffer: reads.0[read], position: column },
+        Source::Value(number) => InputPlace::Lanes(values.0[number]),
+        Source::Own(read) => InputPlace::Buffer { buffer: reads.0[read], position },
+        Source::Column(read) => InputPlace::Buffer { buffer: reads.0[read], position: column },
     };
-    let inputs: Vec<Slot> = part.sources.iter().map(slot).collect();
+    let inputs: Vec<InputPlace> = part.sources.iter().map(slot).collect();
     use_context(&Context {
         inputs: &inputs,
         params: &params.0[part.first_param..],
@@ -223,7 +223,7 @@ pub(crate) fn fragment_value<T: CubePrimitive>(
     params: &Scalars,
     values: &Values,
     at: Whereabouts,
-    #[comptime] part: Part,
+    #[comptime] part: FragmentCode,
     #[comptime] layout: Layout,
 ) -> T {
     intrinsic!(|scope| {
@@ -241,7 +241,7 @@ pub(crate) fn pixels_store<T: CubePrimitive>(
     outputs: &mut Buffers,
     params: &Scalars,
     at: Whereabouts,
-    #[comptime] part: Part,
+    #[comptime] part: FragmentCode,
     #[comptime] bytes: bool,
     #[comptime] layout: Layout,
 ) {
@@ -258,11 +258,11 @@ fn store_pixels(
     channels: [Value; 4],
     (outputs, params): (&BuffersExpand, &ScalarsExpand),
     at: &WhereaboutsExpand,
-    part: &Part,
+    part: &FragmentCode,
     layout: Layout,
 ) {
     let context = Context {
-        inputs: &[Slot::Pixels(channels)],
+        inputs: &[InputPlace::Pixels(channels)],
         params: &params.0[part.first_param..],
         dims: &[],
         lens: &[],
@@ -297,7 +297,7 @@ pub(crate) fn pixels_store_apart(
     outputs: &mut Buffers,
     params: &Scalars,
     at: Whereabouts,
-    #[comptime] part: Part,
+    #[comptime] part: FragmentCode,
     #[comptime] layout: Layout,
 ) {
     intrinsic!(|scope| {
@@ -385,7 +385,7 @@ pub(crate) fn fragment_store(
     params: &Scalars,
     values: &Values,
     at: Whereabouts,
-    #[comptime] part: Part,
+    #[comptime] part: FragmentCode,
     #[comptime] layout: Layout,
 ) {
     intrinsic!(|scope| {

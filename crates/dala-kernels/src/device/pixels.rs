@@ -6,16 +6,16 @@ use dala_spec::expr::{BinaryOp, CompareOp, InputSlot, Ty};
 use dala_spec::{DType, Scalar};
 
 use super::arithmetic::Generator;
-use super::emit::{Emitter, Slot, is_gathered};
+use super::emit::{Emitter, InputPlace, is_gathered};
 
 impl Emitter<'_> {
     /// One channel of the pixels of an input; one of a single channel counts for all.
     pub(super) fn pixel_channel(&self, slot: usize, channel: usize) -> Value {
         let input = self.program.inputs()[slot];
         let (buffer, position) = match self.context.inputs[slot] {
-            Slot::Lanes(value) => return value,
-            Slot::Pixels(channels) => return channels[channel.min(channels.len() - 1)],
-            Slot::Buffer { buffer, position } => (buffer, position),
+            InputPlace::Lanes(value) => return value,
+            InputPlace::Pixels(channels) => return channels[channel.min(channels.len() - 1)],
+            InputPlace::Buffer { buffer, position } => (buffer, position),
         };
         if input.broadcast {
             return self.single(input, buffer);

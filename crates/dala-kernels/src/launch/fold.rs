@@ -17,14 +17,14 @@ use crate::device::args::{Buffers, Scalars};
 use crate::device::arithmetic::{Generator, Lanes};
 use crate::device::emit::Layout;
 use crate::device::fragment::{
-    CompileCount, Part, Values, Whereabouts, count_compilation, fragment_store, fragment_value,
+    CompileCount, FragmentCode, Values, Whereabouts, count_compilation, fragment_store, fragment_value,
 };
 
 /// What shapes the code of a fold.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
 struct FoldCode {
-    phases: Vec<(FoldOp, Part)>,
-    finish: Part,
+    phases: Vec<(FoldOp, FragmentCode)>,
+    finish: FragmentCode,
     /// Whether the finish writes one element for each of a line's, not one for the line.
     each: bool,
     /// Whether the lanes of a vector are neighbours on one line, not on neighbouring lines.
@@ -67,7 +67,7 @@ impl Launcher for Fold {
         let written = if each { elements } else { self.outer * self.pieces() * self.inner };
         let binding = finish_layout.binding(finish.program.outputs()[0], 1);
         let output = bound.output(0, binding.elem, binding.width, finish_layout.positions(written))?;
-        let mut parts = Part::list(fragments);
+        let mut parts = FragmentCode::list(fragments);
         let (Some(finish), Some(ty)) = (parts.pop(), parts.first().map(|part| Ty::of(part.program().outputs()[0])))
         else {
             return Err(LaunchRefused("a fold without phases".to_owned()));

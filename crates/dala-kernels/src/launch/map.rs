@@ -10,7 +10,7 @@ use dala_spec::{DType, Program};
 use super::{Bound, Geometry, LaunchRefused, Launcher, Prepared, block, grid, prepared};
 use crate::device::args::{BufferAt, Buffers, Scalars};
 use crate::device::arithmetic::elem;
-use crate::device::emit::{Context, Layout, Slot, emit};
+use crate::device::emit::{Context, InputPlace, Layout, emit};
 use crate::device::fragment::{Code, CompileCount, count_compilation};
 
 impl Geometry {
@@ -182,7 +182,8 @@ fn compute_vector(
 ) {
     intrinsic!(|scope| {
         let position = position.read_value(scope);
-        let slots: Vec<Slot> = inputs.0.iter().map(|buffer| Slot::Buffer { buffer: *buffer, position }).collect();
+        let slots: Vec<InputPlace> =
+            inputs.0.iter().map(|buffer| InputPlace::Buffer { buffer: *buffer, position }).collect();
         let context = Context {
             inputs: &slots,
             params: &params.0,

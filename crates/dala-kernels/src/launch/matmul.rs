@@ -12,7 +12,9 @@ use dala_spec::DType;
 use super::{Bound, Geometry, LaunchRefused, Launcher, check_elements, settled};
 use crate::device::args::{Buffers, Scalars};
 use crate::device::emit::Layout;
-use crate::device::fragment::{CompileCount, Part, Values, Whereabouts, count_compilation, fragment_store, read_at};
+use crate::device::fragment::{
+    CompileCount, FragmentCode, Values, Whereabouts, count_compilation, fragment_store, read_at,
+};
 
 /// How many steps along k are unrolled on a CPU. Drivers of GPUs take long to compile what they would unroll themselves.
 const UNROLLED: usize = 4;
@@ -36,7 +38,7 @@ fn items(matmul: &Matmul) -> usize {
 /// What shapes the code.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
 struct MatmulCode {
-    store: Part,
+    store: FragmentCode,
     rows: usize,
     vectors: usize,
     /// Whether the first operand is transposed.
@@ -130,7 +132,7 @@ impl Launcher for Matmul {
         let reads = bound.fragment_reads(&[&self.store], layout, 2, results, layout.positions(self.n))?;
         let binding = layout.binding(self.store.program.outputs()[0], 1);
         let outputs = vec![bound.output(0, binding.elem, binding.width, results)?];
-        let [store] = Part::each([&self.store], 2);
+        let [store] = FragmentCode::each([&self.store], 2);
         let plane = self.windows.filter(|own| own.planar).map(|own| (own.from[0] * own.from[1]) as u32);
         let code = MatmulCode {
             store,

@@ -14,7 +14,7 @@ use super::{Bound, Geometry, LaunchRefused, Launcher, settled};
 use crate::device::args::{Buffers, Scalars};
 use crate::device::arithmetic::Generator;
 use crate::device::emit::Layout;
-use crate::device::fragment::{CompileCount, Part, Values, Whereabouts, count_compilation, fragment_store};
+use crate::device::fragment::{CompileCount, FragmentCode, Values, Whereabouts, count_compilation, fragment_store};
 
 /// Windows of more pixels are walked through by loops.
 fn most_unrolled(facts: &DeviceFacts) -> usize {
@@ -41,7 +41,7 @@ fn items(pool: &Pool, facts: &DeviceFacts, width: usize) -> usize {
 /// What shapes the code.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
 struct PoolCode {
-    store: Part,
+    store: FragmentCode,
     op: PoolOp,
     windows: WindowCode,
     unrolled: bool,
@@ -76,7 +76,7 @@ impl Launcher for Pool {
         let reads = bound.fragment_reads(&[&self.store], layout, self.operands(), results, vectors)?;
         let binding = layout.binding(self.store.program.outputs()[0], 1);
         let outputs = vec![bound.output(0, binding.elem, binding.width, results)?];
-        let [store] = Part::each([&self.store], self.operands());
+        let [store] = FragmentCode::each([&self.store], self.operands());
         let ty = if self.dtype == DType::F64 { Ty::F64 } else { Ty::F32 };
         let unrolled = windows.size[0] * windows.size[1] <= most_unrolled(facts);
         let code = PoolCode { store, op: self.op, windows: WindowCode::of(windows), unrolled, grouped: facts.cpu, ty };

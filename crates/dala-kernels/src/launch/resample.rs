@@ -10,15 +10,15 @@ use super::{Bound, Geometry, LaunchRefused, Launcher};
 use crate::device::args::{Buffers, Scalars};
 use crate::device::emit::Layout;
 use crate::device::fragment::{
-    CompileCount, Part, Values, Whereabouts, count_compilation, fragment_store, fragment_value, only, read_at,
+    CompileCount, FragmentCode, Values, Whereabouts, count_compilation, fragment_store, fragment_value, only, read_at,
     side_by_side, write_at,
 };
 
 /// What shapes the code.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
 struct ResampleCode {
-    load: Part,
-    store: Part,
+    load: FragmentCode,
+    store: FragmentCode,
     channels: usize,
     /// How many rows and columns are summed, where each has code of its own; otherwise 0.
     taps: (usize, usize),
@@ -59,7 +59,7 @@ impl Launcher for Resample {
         let output = bound.output(0, binding.elem, 1, to.0 * to.1 * channels)?;
         let line = Resample::line(from.1, channels);
         let lines = bound.slice_mut(1, 4, geometry.units as usize * line)?;
-        let [load, store] = Part::each([&self.load, &self.store], 4);
+        let [load, store] = FragmentCode::each([&self.load, &self.store], 4);
         let unrolled = |taps: usize| if taps <= MAX_UNROLLED { taps } else { 0 };
         let code = ResampleCode { load, store, channels, taps: (unrolled(taps.0), unrolled(taps.1)) };
         // SAFETY: windows of rows and columns lie inside the picture, as their maker made sure, and each unit has a line of its

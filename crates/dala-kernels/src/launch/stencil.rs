@@ -3,7 +3,7 @@
 //! A unit walks along a row. For each vector of elements it sums the rows above and below, aligned loads all of them; the
 //! neighbours to the left and right are then lanes of the vectors before and after, which it still has in registers. That
 //! asks for rows that end where a vector does, and for a radius within the next vector: other calls take the way of
-//! [`weigh`](super::weigh).
+//! [`axis_sum`](super::axis_sum).
 
 use cubecl::prelude::*;
 use dala_plan::DeviceFacts;

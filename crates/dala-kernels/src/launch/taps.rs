@@ -8,15 +8,15 @@ use dala_spec::expr::Ty;
 use crate::device::args::{Buffers, Scalars};
 use crate::device::arithmetic::elem;
 use crate::device::emit::Layout;
-use crate::device::fragment::{Part, Values, Whereabouts, fragment_value};
+use crate::device::fragment::{FragmentCode, Values, Whereabouts, fragment_value};
 
 /// What shapes the code.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
 pub(super) struct StencilCode {
-    load: Part,
-    pub(super) store: Part,
+    load: FragmentCode,
+    pub(super) store: FragmentCode,
     /// What is made of whole pixels before they are stored.
-    pub(super) pixels: Option<Part>,
+    pub(super) pixels: Option<FragmentCode>,
     /// Whether results are bytes.
     pub(super) bytes: bool,
     pub(super) radius: usize,
@@ -35,12 +35,12 @@ pub(super) struct StencilCode {
 
 impl StencilCode {
     pub(super) fn new(stencil: &Stencil, whole_rows: bool, unrolled: bool) -> StencilCode {
-        let [load, store] = Part::each([&stencil.load, &stencil.store], 0);
+        let [load, store] = FragmentCode::each([&stencil.load, &stencil.store], 0);
         let pixels = stencil.pixels.as_ref();
         StencilCode {
             load,
             store,
-            pixels: pixels.and_then(|pixels| Part::list([&stencil.load, &stencil.store, pixels]).pop()),
+            pixels: pixels.and_then(|pixels| FragmentCode::list([&stencil.load, &stencil.store, pixels]).pop()),
             bytes: stencil.store.program.outputs()[0] == DType::U8,
             radius: stencil.radius,
             filters: stencil.filters.len(),

@@ -2,7 +2,7 @@
 
 use std::iter;
 
-use dala_plan::work::{Argument, Border, Filter, Fragment, Stencil, Weigh};
+use dala_plan::work::{Argument, AxisSum, Border, Filter, Fragment, Stencil};
 use dala_plan::{DeviceFacts, Lowering, Place, Step, Task};
 use dala_spec::{
     DType, Data, Expr, ParamKind, ParamSpec, Shape, ShapeCall, ShapeProblem, Signature, SpecError, TensorType, param,
@@ -69,7 +69,7 @@ pub fn filtered(
     for filter in filters {
         let between = lowering.transient(float.clone());
         let result = lowering.transient(float.clone());
-        let down = Weigh {
+        let down = AxisSum {
             outer: 1,
             from: image.height,
             to: image.height,
@@ -78,7 +78,7 @@ pub fn filtered(
             load: load_float(2, input.dtype, call)?,
             store: hand_on(DType::F32, DType::F32, call)?,
         };
-        let across = Weigh {
+        let across = AxisSum {
             outer: image.height,
             from: image.width,
             to: image.width,
@@ -87,9 +87,9 @@ pub fn filtered(
             ..down.clone()
         };
         let tables = table(&mut lowering, border, image.height, &filter.down);
-        lowering.step(Task::Weigh(down), [tables.0, tables.1, Place::Input(0)], between);
+        lowering.step(Task::AxisSum(down), [tables.0, tables.1, Place::Input(0)], between);
         let tables = table(&mut lowering, border, image.width, &filter.across);
-        lowering.step(Task::Weigh(across), [tables.0, tables.1, between], result);
+        lowering.step(Task::AxisSum(across), [tables.0, tables.1, between], result);
         results.push(result);
     }
     let mut named: Vec<(&str, TensorType)> =
@@ -108,7 +108,7 @@ fn table(lowering: &mut Lowering, border: Border, len: usize, weights: &[f32]) -
     for at in 0..len as i64 {
         for (tap, weight) in weights.iter().enumerate() {
             let place = border.place(at + tap as i64 - radius, len);
-            places.push(place.map_or(Weigh::NOWHERE, |place| place as u32));
+            places.push(place.map_or(AxisSum::NOWHERE, |place| place as u32));
             table.push(*weight);
         }
     }

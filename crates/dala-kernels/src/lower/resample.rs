@@ -1,6 +1,6 @@
 //! Pictures of another size: weighted sums along each axis.
 
-use dala_plan::work::{Fragment, Resample, Weigh};
+use dala_plan::work::{AxisSum, Fragment, Resample};
 use dala_plan::{DeviceFacts, Lowering, Place, Step, Task};
 use dala_spec::{DType, Data, ImageShape, Signature, SpecError, TensorType};
 
@@ -105,7 +105,7 @@ impl AxisTable {
         let (mut places, mut weights) = (Vec::new(), Vec::new());
         for (first, row) in rows {
             for tap in 0..taps {
-                places.push(if tap < row.len() { (first + tap) as u32 } else { Weigh::NOWHERE });
+                places.push(if tap < row.len() { (first + tap) as u32 } else { AxisSum::NOWHERE });
                 weights.push(row.get(tap).copied().unwrap_or(0.0) as f32);
             }
         }
@@ -136,7 +136,7 @@ impl AxisTable {
     pub(crate) fn row(&self, at: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
         let range = at * self.taps..(at + 1) * self.taps;
         let places = self.places[range.clone()].iter().zip(&self.weights[range]);
-        let inside = places.filter(|(place, _)| **place != Weigh::NOWHERE);
+        let inside = places.filter(|(place, _)| **place != AxisSum::NOWHERE);
         inside.map(|(place, weight)| (*place as usize, f64::from(*weight)))
     }
 }
@@ -183,7 +183,7 @@ pub(crate) fn resampled(
     }
     let between = lowering.transient(TensorType::new(DType::F32, [down.to, image.width, image.channels]));
     let rows = down.to;
-    let step = Weigh {
+    let step = AxisSum {
         outer: 1,
         from: down.from,
         to: down.to,
@@ -193,8 +193,8 @@ pub(crate) fn resampled(
         store: hand_on(DType::F32, DType::F32, call)?,
     };
     let tables = down.constants(lowering);
-    lowering.step(Task::Weigh(step), [tables.0, tables.1, Place::Input(0)], between);
-    let step = Weigh {
+    lowering.step(Task::AxisSum(step), [tables.0, tables.1, Place::Input(0)], between);
+    let step = AxisSum {
         outer: rows,
         from: across.from,
         to: across.to,
@@ -204,7 +204,7 @@ pub(crate) fn resampled(
         store,
     };
     let tables = across.constants(lowering);
-    lowering.step(Task::Weigh(step), [tables.0, tables.1, between], writes);
+    lowering.step(Task::AxisSum(step), [tables.0, tables.1, between], writes);
     Ok(())
 }
 
@@ -246,7 +246,7 @@ mod tests {
             for (from, to) in [(1, 1), (1, 7), (7, 1), (5, 5), (480, 300), (300, 480), (3, 2)] {
                 for antialias in [false, true] {
                     let table = AxisTable::new(Window::whole(from, to), filter, antialias);
-                    let inside = |place: &u32| *place == Weigh::NOWHERE || (0..from as u32).contains(place);
+                    let inside = |place: &u32| *place == AxisSum::NOWHERE || (0..from as u32).contains(place);
                     assert!(table.places.iter().all(inside));
                     for at in 0..to {
                         let sum: f64 = table.row(at).map(|(_, weight)| weight).sum();

@@ -1,6 +1,6 @@
 //! The same elements in another order: bits are moved, whatever they mean, so that every type can be moved everywhere.
 
-use dala_plan::work::{MOVE_AXES, Move};
+use dala_plan::work::{COPY_AXES, StridedCopy};
 use dala_plan::{DeviceFacts, Task};
 use dala_spec::{DType, Expr, Shape, Signature, SpecError, TensorType};
 
@@ -45,8 +45,8 @@ impl View {
     ) -> Result<Task, SpecError> {
         let (view, dtype, input_len) = self.in_words(dtype, input_len);
         let view = view.merged();
-        if let (true, Some(moved)) = (Move::fits(dtype.size(), facts), view.moved(dtype.size(), input_len)) {
-            return Ok(Task::Move(moved));
+        if let (true, Some(moved)) = (StridedCopy::fits(dtype.size(), facts), view.moved(dtype.size(), input_len)) {
+            return Ok(Task::StridedCopy(moved));
         }
         let moved = |(axis, stride): (usize, &i64)| {
             let step = Expr::size(stride.unsigned_abs() as usize) * Expr::coord(axis);
@@ -58,16 +58,16 @@ impl View {
     }
 
     /// The same view as a move of words, if it has few enough axes.
-    fn moved(&self, word: usize, input_len: usize) -> Option<Move> {
+    fn moved(&self, word: usize, input_len: usize) -> Option<StridedCopy> {
         let (columns, column_stride) =
             (self.dims.last().copied().unwrap_or(1), self.strides.last().copied().unwrap_or(1));
         let rows = self.dims.len().saturating_sub(1);
-        let (mut axes, mut strides) = ([1; MOVE_AXES], [0; MOVE_AXES]);
-        let unused = MOVE_AXES.checked_sub(rows)?;
+        let (mut axes, mut strides) = ([1; COPY_AXES], [0; COPY_AXES]);
+        let unused = COPY_AXES.checked_sub(rows)?;
         axes[unused..].copy_from_slice(&self.dims[..rows]);
         strides[unused..].copy_from_slice(&self.strides[..rows]);
         let count = self.dims.iter().product();
-        Some(Move {
+        Some(StridedCopy {
             word,
             axes,
             strides,

@@ -1,6 +1,6 @@
 //! Buffers one after the other along an axis. All other axes are equal.
 
-use dala_plan::work::Move;
+use dala_plan::work::StridedCopy;
 use dala_plan::{DeviceFacts, Lowering, Place, Task};
 use dala_spec::expr::CompareOp;
 use dala_spec::{
@@ -66,10 +66,10 @@ fn lower(call: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
         return Ok(lowering);
     }
     let blocks = call.output.shape.len() * dtype.size() / word.size() / together;
-    if Move::fits(word.size(), facts) {
+    if StridedCopy::fits(word.size(), facts) {
         let mut to = 0;
         for (place, run) in parts {
-            let part = Move {
+            let part = StridedCopy {
                 word: word.size(),
                 axes: [1, 1, blocks],
                 strides: [0, 0, run as i64],
@@ -80,7 +80,7 @@ fn lower(call: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
                 row_stride: together,
                 sizes: (blocks * run, blocks * together),
             };
-            lowering.step(Task::Move(part), [place], Place::Output);
+            lowering.step(Task::StridedCopy(part), [place], Place::Output);
             to += run;
         }
         return Ok(lowering);

@@ -1,7 +1,7 @@
 //! How many elements fall into each of the output's bins, which divide the range from `min` to `max` evenly. The last bin includes
 //! `max`; elements outside, and NaN, do not count. Without a range it is 0 to 256 for `u8` and 0 to 1 for `f32`.
 
-use dala_plan::work::{Argument, Count, FoldOp, Fragment};
+use dala_plan::work::{Argument, FoldOp, Fragment, Histogram};
 use dala_plan::{DeviceFacts, Lowering, Place, Task};
 use dala_spec::expr::{CompareOp, UnaryOp};
 use dala_spec::{
@@ -70,8 +70,8 @@ fn lower(call: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
     let parts = (input.shape.len() / 1024).clamp(1, most);
     let mut lowering = Lowering::new();
     let counts = lowering.transient(TensorType::new(DType::U32, [parts, bins]));
-    let count = Count { len: input.shape.len(), bins, parts, bin };
-    lowering.step(Task::Count(count), [Place::Input(0)], counts);
+    let count = Histogram { len: input.shape.len(), bins, parts, bin };
+    lowering.step(Task::Histogram(count), [Place::Input(0)], counts);
     let sum = reduce::Reduction { how: FoldOp::Sum, dtype: DType::U32, finish: Expr::input("r") };
     reduce::summed(&mut lowering, call, facts, counts, reduce::Line { outer: 1, length: parts, inner: bins }, &sum)?;
     Ok(lowering)

@@ -14,7 +14,7 @@ use crate::Value;
 pub(crate) struct Lowerer<'a> {
     pub(crate) calls: Composite,
     values: &'a [Value],
-    held: Vec<Held>,
+    held: Vec<Orders>,
     layer: &'a str,
     reads: &'a [usize],
     makes: &'a [usize],
@@ -22,7 +22,7 @@ pub(crate) struct Lowerer<'a> {
 
 /// The cells of a value: channels first, as in the file, and channels last.
 #[derive(Clone, Copy, Default)]
-struct Held {
+struct Orders {
     first: Option<usize>,
     last: Option<usize>,
 }
@@ -31,7 +31,7 @@ impl<'a> Lowerer<'a> {
     /// No calls yet; `inputs` are those of the network.
     pub(crate) fn new(values: &'a [Value], inputs: &[usize]) -> Lowerer<'a> {
         let types: Vec<TensorType> = inputs.iter().map(|number| values[*number].ty.clone()).collect();
-        let mut held = vec![Held::default(); values.len()];
+        let mut held = vec![Orders::default(); values.len()];
         for (cell, number) in inputs.iter().enumerate() {
             held[*number].first = Some(cell);
         }

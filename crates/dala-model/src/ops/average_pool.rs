@@ -2,7 +2,7 @@
 
 use dala_spec::{Params, Shape, SpecError, TensorType};
 
-use super::call::Call;
+use super::call::NodeCall;
 use super::declared::refused;
 use super::operator::{Kind, Operator, Outcome};
 use super::window::{self, Windows};
@@ -17,7 +17,7 @@ pub(super) const AVERAGE_POOL: Operator = Operator::new("AveragePool", Kind::Win
     window::refused_rank(node, None).or(parts)
 });
 
-fn infer(call: &Call<'_>) -> Result<Outcome, ModelError> {
+fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     let dtype = call.float()?;
     let (batch, channels, size, windows) = window::pool(call)?;
     let Windows { stride, padding, dilation, count } = windows;

@@ -2,7 +2,7 @@
 
 use dala_spec::{Params, Shape, SpecError, TensorType};
 
-use super::call::Call;
+use super::call::NodeCall;
 use super::declared::refused;
 use super::operator::{Kind, Operator, Outcome};
 use crate::ModelError;
@@ -17,7 +17,7 @@ pub(super) const BATCH_NORMALIZATION: Operator =
         ])
     });
 
-fn infer(call: &Call<'_>) -> Result<Outcome, ModelError> {
+fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     call.float()?;
     let dims = call.dims(0)?;
     let Some(&channels) = dims.get(1) else {

@@ -2,7 +2,7 @@
 
 use dala_spec::{Params, Shape, SpecError};
 
-use super::call::{Call, broadcast};
+use super::call::{NodeCall, broadcast};
 use super::operator::{Kind, Operator, Outcome};
 use crate::ModelError;
 use crate::lower::Lowerer;
@@ -25,11 +25,11 @@ pub(super) const DIV: Operator = arithmetic("Div", |call| {
     Ok(outcome)
 });
 
-const fn arithmetic(name: &'static str, infer: fn(&Call<'_>) -> Result<Outcome, ModelError>) -> Operator {
+const fn arithmetic(name: &'static str, infer: fn(&NodeCall<'_>) -> Result<Outcome, ModelError>) -> Operator {
     Operator::new(name, Kind::Elements, infer).inputs(2, 2)
 }
 
-fn infer(call: &Call<'_>, kernel: &'static str) -> Result<Outcome, ModelError> {
+fn infer(call: &NodeCall<'_>, kernel: &'static str) -> Result<Outcome, ModelError> {
     call.same_dtype(1)?;
     let (a, b) = (call.dims(0)?, call.dims(1)?);
     let expected = || format!("a second input that can be repeated to fit {}", Shape::from(a));

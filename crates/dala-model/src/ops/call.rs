@@ -23,7 +23,7 @@ pub(crate) fn tensor_type(dtype: DType, dims: Vec<usize>, what: impl Fn() -> Str
 
 /// A node with its inputs. Their sizes are numbers: what a file leaves open is bound before, and everything is asked again
 /// for other sizes.
-pub(crate) struct Call<'a> {
+pub(crate) struct NodeCall<'a> {
     /// The node's name.
     pub(crate) node: &'a str,
     pub(crate) operator: &'static str,
@@ -37,7 +37,7 @@ pub(crate) struct Call<'a> {
     pub(crate) budget: &'a Budget,
 }
 
-impl<'a> Call<'a> {
+impl<'a> NodeCall<'a> {
     pub(super) fn name(&self) -> String {
         shown(self.node)
     }

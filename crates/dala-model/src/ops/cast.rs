@@ -2,7 +2,7 @@
 
 use dala_spec::{DType, Data, Scalar};
 
-use super::call::Call;
+use super::call::NodeCall;
 use super::operator::{Kind, Operator, Outcome};
 use super::unary::Each;
 use crate::ModelError;
@@ -11,7 +11,7 @@ use crate::proto::element_type;
 
 pub(super) const CAST: Operator = Operator::new("Cast", Kind::Elements, infer);
 
-fn infer(call: &Call<'_>) -> Result<Outcome, ModelError> {
+fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     let to = match call.attribute("to") {
         Some(Attribute::Int(to)) => i32::try_from(*to).unwrap_or(0),
         Some(other) => return Err(call.bad_attribute("to", "an integer", other.kind())),

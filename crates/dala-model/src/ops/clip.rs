@@ -1,13 +1,13 @@
 //! `Clip`: numbers moved into a range, whose ends are attributes up to version 10 and constant inputs after.
 
-use super::call::Call;
+use super::call::NodeCall;
 use super::operator::{Kind, Operator, Outcome};
 use super::unary::{Each, floats};
 use crate::ModelError;
 
 pub(super) const CLIP: Operator = Operator::new("Clip", Kind::Elements, infer).inputs(1, 3);
 
-fn infer(call: &Call<'_>) -> Result<Outcome, ModelError> {
+fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     let bound = |name: &'static str, place: usize, default: f32| {
         if call.opset < 11 {
             return call.float_attribute(name, default);

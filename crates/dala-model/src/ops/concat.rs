@@ -2,7 +2,7 @@
 
 use dala_spec::{Params, SpecError, TensorType};
 
-use super::call::Call;
+use super::call::NodeCall;
 use super::operator::{Kind, Operator, Outcome};
 use crate::ModelError;
 use crate::limits::MAX_NAMES;
@@ -11,7 +11,7 @@ use crate::op::Compute;
 
 pub(super) const CONCAT: Operator = Operator::new("Concat", Kind::Layout, infer).inputs(1, MAX_NAMES);
 
-fn infer(call: &Call<'_>) -> Result<Outcome, ModelError> {
+fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     let first = call.dims(0)?;
     if call.attribute("axis").is_none() {
         return Err(call.bad_attribute("axis", "there", "nothing"));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dala_spec::{Data, Shape};
 
-use super::call::Call;
+use super::call::NodeCall;
 use super::declared::refused;
 use super::operator::{Given, Kind, Operator, Outcome};
 use crate::ModelError;
@@ -17,7 +17,7 @@ pub(super) const CONSTANT: Operator = Operator::new("Constant", Kind::Others, in
     ])
 });
 
-fn infer(call: &Call<'_>) -> Result<Outcome, ModelError> {
+fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     let list = |len: usize| Shape::from([len]);
     for name in ["value", "value_float", "value_int", "value_floats", "value_ints"] {
         let given = match (name, call.attribute(name)) {

@@ -2,14 +2,14 @@
 
 use dala_spec::Scalar;
 
-use super::call::Call;
+use super::call::NodeCall;
 use super::operator::{Given, Kind, Operator, Outcome};
 use crate::ModelError;
 use crate::attribute::Attribute;
 
 pub(super) const CONSTANT_OF_SHAPE: Operator = Operator::new("ConstantOfShape", Kind::Others, infer);
 
-fn infer(call: &Call<'_>) -> Result<Outcome, ModelError> {
+fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     let mut dims = Vec::new();
     for dim in call.integers(0, "the shape")? {
         let size = usize::try_from(dim);

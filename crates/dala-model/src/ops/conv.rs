@@ -2,7 +2,7 @@
 
 use dala_spec::{Params, Scalar, Shape, SpecError, TensorType};
 
-use super::call::Call;
+use super::call::NodeCall;
 use super::operator::{Given, Kind, Operator, Outcome};
 use super::window::{self, Windows};
 use crate::ModelError;
@@ -14,7 +14,7 @@ pub(super) const CONV: Operator = Operator::new("Conv", Kind::Windows, infer)
     .inputs(2, 3)
     .refuses(|node| window::refused_rank(node, node.rank(1).map(|rank| rank.saturating_sub(2))));
 
-fn infer(call: &Call<'_>) -> Result<Outcome, ModelError> {
+fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     let dtype = call.float()?;
     let [batch, channels, height, width] = call.picture()?;
     let weight = call.dims(1)?;

@@ -1,13 +1,13 @@
 //! `Flatten`: a matrix of the same elements, split before an axis.
 
-use super::call::Call;
+use super::call::NodeCall;
 use super::operator::{Kind, Operator, Outcome};
 use super::reshape::reshaped;
 use crate::ModelError;
 
 pub(super) const FLATTEN: Operator = Operator::new("Flatten", Kind::Layout, infer);
 
-fn infer(call: &Call<'_>) -> Result<Outcome, ModelError> {
+fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     let dims = call.dims(0)?;
     let axis = call.int("axis", 1)?;
     // The axis may lie after the last one.

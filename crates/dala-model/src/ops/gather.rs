@@ -2,7 +2,7 @@
 
 use dala_spec::{DType, Data, Params, Shape, SpecError};
 
-use super::call::Call;
+use super::call::NodeCall;
 use super::operator::{Given, Kind, Operator, Outcome};
 use crate::ModelError;
 use crate::lower::Lowerer;
@@ -10,7 +10,7 @@ use crate::op::Compute;
 
 pub(super) const GATHER: Operator = Operator::new("Gather", Kind::Layout, infer).inputs(2, 2);
 
-fn infer(call: &Call<'_>) -> Result<Outcome, ModelError> {
+fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     let dims = call.dims(0)?;
     let constant = call.looked_at(1)?;
     let indices = call.value(1)?;

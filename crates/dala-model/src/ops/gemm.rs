@@ -2,7 +2,7 @@
 
 use dala_spec::{Params, Scalar, Shape, SpecError, TensorType};
 
-use super::call::{Call, broadcast};
+use super::call::{NodeCall, broadcast};
 use super::operator::{Given, Kind, Operator, Outcome};
 use crate::ModelError;
 use crate::lower::Lowerer;
@@ -10,7 +10,7 @@ use crate::op::Compute;
 
 pub(super) const GEMM: Operator = Operator::new("Gemm", Kind::Matrices, infer).inputs(2, 3);
 
-fn infer(call: &Call<'_>) -> Result<Outcome, ModelError> {
+fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     let dtype = call.float()?;
     call.same_dtype(1)?;
     let (transpose_a, transpose_b) = (call.flag("transA", false)?, call.flag("transB", false)?);

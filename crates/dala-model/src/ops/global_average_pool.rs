@@ -2,7 +2,7 @@
 
 use dala_spec::{Params, Shape, SpecError, TensorType};
 
-use super::call::Call;
+use super::call::NodeCall;
 use super::operator::{Kind, Operator, Outcome};
 use crate::ModelError;
 use crate::lower::Lowerer;
@@ -10,7 +10,7 @@ use crate::op::Compute;
 
 pub(super) const GLOBAL_AVERAGE_POOL: Operator = Operator::new("GlobalAveragePool", Kind::Windows, infer);
 
-fn infer(call: &Call<'_>) -> Result<Outcome, ModelError> {
+fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     let dtype = call.float()?;
     let [batch, channels, height, width] = call.picture()?;
     if height == 0 || width == 0 {

@@ -2,7 +2,7 @@
 
 use dala_spec::{Data, Params, Scalar, Shape, SpecError, TensorType};
 
-use super::call::{Call, broadcast};
+use super::call::{NodeCall, broadcast};
 use super::operator::{Kind, Operator, Outcome};
 use crate::ModelError;
 use crate::lower::Lowerer;
@@ -10,7 +10,7 @@ use crate::op::Compute;
 
 pub(super) const MAT_MUL: Operator = Operator::new("MatMul", Kind::Matrices, infer).inputs(2, 2);
 
-fn infer(call: &Call<'_>) -> Result<Outcome, ModelError> {
+fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     call.float()?;
     call.same_dtype(1)?;
     let (a, b) = (call.dims(0)?, call.dims(1)?);

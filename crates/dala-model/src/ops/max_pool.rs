@@ -2,7 +2,7 @@
 
 use dala_spec::{Params, Shape, SpecError, TensorType};
 
-use super::call::Call;
+use super::call::NodeCall;
 use super::declared::refused;
 use super::operator::{Kind, Operator, Outcome};
 use super::window::{self, Windows};
@@ -15,7 +15,7 @@ pub(super) const MAX_POOL: Operator = Operator::new("MaxPool", Kind::Windows, in
     window::refused_rank(node, None).or(refused([(columns_first, "storage_order")]))
 });
 
-fn infer(call: &Call<'_>) -> Result<Outcome, ModelError> {
+fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     let (batch, channels, size, windows) = window::pool(call)?;
     let Windows { stride, padding, dilation, count } = windows;
     let ty = call.output(call.dtype(0)?, vec![batch, channels, count[0], count[1]])?;

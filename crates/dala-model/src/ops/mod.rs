@@ -39,7 +39,7 @@ mod unary;
 mod unsqueeze;
 mod window;
 
-pub(crate) use call::{Call, tensor_type};
+pub(crate) use call::{NodeCall, tensor_type};
 pub(crate) use declared::Declared;
 pub(crate) use operator::{Given, Operator, Outcome};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dala_spec::{Data, Scalar, Shape, TensorType};
 
-use super::call::Call;
+use super::call::NodeCall;
 use super::declared::Declared;
 use crate::ModelError;
 use crate::op::Compute;
@@ -36,7 +36,7 @@ pub(crate) struct Operator {
     /// Why a node cannot be read, as far as it alone tells.
     pub(crate) refuses: fn(&Declared<'_>) -> Option<String>,
     /// What becomes of a node.
-    pub(crate) infer: fn(&Call<'_>) -> Result<Outcome, ModelError>,
+    pub(crate) infer: fn(&NodeCall<'_>) -> Result<Outcome, ModelError>,
 }
 
 impl Operator {
@@ -44,7 +44,7 @@ impl Operator {
     pub(super) const fn new(
         name: &'static str,
         kind: Kind,
-        infer: fn(&Call<'_>) -> Result<Outcome, ModelError>,
+        infer: fn(&NodeCall<'_>) -> Result<Outcome, ModelError>,
     ) -> Operator {
         Operator { name, kind, inputs: (1, 1), outputs: 1, refuses: |_| None, infer }
     }

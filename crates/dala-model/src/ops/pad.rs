@@ -2,7 +2,7 @@
 
 use dala_spec::{Params, SpecError};
 
-use super::call::Call;
+use super::call::NodeCall;
 use super::declared::refused;
 use super::operator::{Kind, Operator, Outcome};
 use crate::ModelError;
@@ -15,7 +15,7 @@ pub(super) const PAD: Operator = Operator::new("Pad", Kind::Layout, infer).input
     refused([(other, "modes other than constant, reflect and edge")])
 });
 
-fn infer(call: &Call<'_>) -> Result<Outcome, ModelError> {
+fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     let dims = call.dims(0)?;
     let given = call.integers_from("pads", 1, 11)?;
     let given = given.ok_or_else(|| call.bad_attribute("pads", "there", "nothing"))?;

@@ -2,7 +2,7 @@
 
 use dala_spec::{Params, SpecError};
 
-use super::call::Call;
+use super::call::NodeCall;
 use super::operator::{Kind, Operator, Outcome};
 use crate::ModelError;
 use crate::lower::{Lowerer, Order, ints};
@@ -10,7 +10,7 @@ use crate::op::Compute;
 
 pub(super) const REDUCE_MEAN: Operator = Operator::new("ReduceMean", Kind::Axes, infer).inputs(1, 2);
 
-fn infer(call: &Call<'_>) -> Result<Outcome, ModelError> {
+fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     let dtype = call.float()?;
     let dims = call.dims(0)?;
     let given = call.integers_from("axes", 1, 18)?.filter(|axes| !axes.is_empty());

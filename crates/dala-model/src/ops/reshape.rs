@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dala_spec::SpecError;
 
-use super::call::Call;
+use super::call::NodeCall;
 use super::operator::{Given, Kind, Operator, Outcome};
 use crate::ModelError;
 use crate::limits::MAX_ELEMENTS;
@@ -13,7 +13,7 @@ use crate::op::Compute;
 
 pub(super) const RESHAPE: Operator = Operator::new("Reshape", Kind::Layout, infer).inputs(2, 2);
 
-fn infer(call: &Call<'_>) -> Result<Outcome, ModelError> {
+fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     let from = call.value(0)?.ty.shape.clone();
     let given = call.integers(1, "the shape")?;
     let keep_zeros = call.flag("allowzero", false)?;
@@ -39,7 +39,7 @@ fn infer(call: &Call<'_>) -> Result<Outcome, ModelError> {
 }
 
 /// The first input's elements in `dims`; nothing at all if that is the shape they have.
-pub(super) fn reshaped(call: &Call<'_>, dims: Vec<usize>) -> Result<Outcome, ModelError> {
+pub(super) fn reshaped(call: &NodeCall<'_>, dims: Vec<usize>) -> Result<Outcome, ModelError> {
     let value = call.value(0)?;
     let from = &value.ty;
     let ty = call.output(from.dtype, dims)?;

@@ -2,7 +2,7 @@
 
 use dala_spec::{DType, Data, Params, Shape, SpecError, TensorType};
 
-use super::call::Call;
+use super::call::NodeCall;
 use super::declared::refused;
 use super::operator::{Kind, Operator, Outcome};
 use crate::ModelError;
@@ -24,7 +24,7 @@ pub(super) const RESIZE: Operator = Operator::new("Resize", Kind::Layout, infer)
     ])
 });
 
-fn infer(call: &Call<'_>) -> Result<Outcome, ModelError> {
+fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     let dims = call.picture()?;
     let mode = match call.text("mode", "nearest")? {
         "nearest" => ResizeMode::Nearest,
@@ -98,7 +98,7 @@ enum Request {
 }
 
 /// What the file gives; an input of no elements counts as left out.
-fn scales_or_sizes(call: &Call<'_>) -> Result<Request, ModelError> {
+fn scales_or_sizes(call: &NodeCall<'_>) -> Result<Request, ModelError> {
     let scales_place = if call.opset < 11 { 1 } else { 2 };
     let given =
         |place: usize| -> Result<bool, ModelError> { Ok(call.has(place) && !call.value(place)?.ty.shape.is_empty()) };

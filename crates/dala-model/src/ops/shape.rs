@@ -2,13 +2,13 @@
 
 use dala_spec::{Data, Shape};
 
-use super::call::Call;
+use super::call::NodeCall;
 use super::operator::{Kind, Operator, Outcome};
 use crate::ModelError;
 
 pub(super) const SHAPE: Operator = Operator::new("Shape", Kind::Layout, infer);
 
-fn infer(call: &Call<'_>) -> Result<Outcome, ModelError> {
+fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     let dims = call.dims(0)?;
     let rank = dims.len() as i64;
     // From version 15 on, a part of the shape; the ends are moved into it.

@@ -2,7 +2,7 @@
 
 use dala_spec::{Data, Params, SpecError, TensorType};
 
-use super::call::Call;
+use super::call::NodeCall;
 use super::operator::{Kind, Operator, Outcome};
 use crate::ModelError;
 use crate::lower::Lowerer;
@@ -10,7 +10,7 @@ use crate::op::Compute;
 
 pub(super) const SLICE: Operator = Operator::new("Slice", Kind::Layout, infer).inputs(1, 5);
 
-fn infer(call: &Call<'_>) -> Result<Outcome, ModelError> {
+fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     let value = call.value(0)?;
     let dims = value.ty.shape.dims();
     let needed = |what: &'static str, place: usize| {

@@ -2,7 +2,7 @@
 
 use dala_spec::{Params, Shape, SpecError, TensorType};
 
-use super::call::Call;
+use super::call::NodeCall;
 use super::operator::{Kind, Operator, Outcome};
 use crate::ModelError;
 use crate::lower::Lowerer;
@@ -10,7 +10,7 @@ use crate::op::Compute;
 
 pub(super) const SOFTMAX: Operator = Operator::new("Softmax", Kind::Axes, infer);
 
-fn infer(call: &Call<'_>) -> Result<Outcome, ModelError> {
+fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     call.float()?;
     let ty = call.value(0)?.ty.clone();
     let rank = ty.shape.rank();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dala_spec::{Params, SpecError};
 
-use super::call::Call;
+use super::call::NodeCall;
 use super::operator::{Given, Kind, Operator, Outcome};
 use crate::ModelError;
 use crate::limits::MAX_NAMES;
@@ -14,7 +14,7 @@ use crate::op::Compute;
 
 pub(super) const SPLIT: Operator = Operator::new("Split", Kind::Layout, infer).inputs(1, 2).outputs(MAX_NAMES);
 
-fn infer(call: &Call<'_>) -> Result<Outcome, ModelError> {
+fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     let dims = call.dims(0)?;
     let axis = call.axis(call.int("axis", 0)?, dims.len(), "axis")?;
     let size = dims.get(axis).copied().unwrap_or_default();
@@ -44,7 +44,7 @@ fn infer(call: &Call<'_>) -> Result<Outcome, ModelError> {
 }
 
 /// The sizes of as many parts as the node has outputs.
-fn equal_parts(call: &Call<'_>, size: usize) -> Result<Vec<usize>, ModelError> {
+fn equal_parts(call: &NodeCall<'_>, size: usize) -> Result<Vec<usize>, ModelError> {
     let count = call.int("num_outputs", call.outputs as i64)?;
     if count != call.outputs as i64 {
         return Err(call.bad_attribute("num_outputs", call.outputs, count));

@@ -1,13 +1,13 @@
 //! `Squeeze`: axes of size one go. Which ones is an attribute up to version 12 and an input after.
 
-use super::call::Call;
+use super::call::NodeCall;
 use super::operator::{Kind, Operator, Outcome};
 use super::reshape::reshaped;
 use crate::ModelError;
 
 pub(super) const SQUEEZE: Operator = Operator::new("Squeeze", Kind::Layout, infer).inputs(1, 2);
 
-fn infer(call: &Call<'_>) -> Result<Outcome, ModelError> {
+fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     let dims = call.dims(0)?;
     let axes = match call.integers_from("axes", 1, 13)? {
         Some(given) => call.axes(&given, dims.len())?,

@@ -2,7 +2,7 @@
 
 use dala_spec::{Params, SpecError};
 
-use super::call::Call;
+use super::call::NodeCall;
 use super::operator::{Kind, Operator, Outcome};
 use crate::ModelError;
 use crate::lower::{Lowerer, Order, ints};
@@ -10,7 +10,7 @@ use crate::op::Compute;
 
 pub(super) const TRANSPOSE: Operator = Operator::new("Transpose", Kind::Layout, infer);
 
-fn infer(call: &Call<'_>) -> Result<Outcome, ModelError> {
+fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     let dims = call.dims(0)?;
     let perm = match call.ints("perm")? {
         Some(given) => {

@@ -2,7 +2,7 @@
 
 use dala_spec::{DType, Params, SpecError};
 
-use super::call::Call;
+use super::call::NodeCall;
 use super::operator::{Kind, Operator, Outcome};
 use crate::ModelError;
 use crate::lower::Lowerer;
@@ -31,17 +31,17 @@ pub(super) const RELU: Operator = function("Relu", |call| match call.dtype(0)? {
     _ => floats(call, Each::new("relu")),
 });
 
-const fn function(name: &'static str, infer: fn(&Call<'_>) -> Result<Outcome, ModelError>) -> Operator {
+const fn function(name: &'static str, infer: fn(&NodeCall<'_>) -> Result<Outcome, ModelError>) -> Operator {
     Operator::new(name, Kind::Elements, infer)
 }
 
 /// A layer over elements that must be floats.
-pub(super) fn floats(call: &Call<'_>, each: Each) -> Result<Outcome, ModelError> {
+pub(super) fn floats(call: &NodeCall<'_>, each: Each) -> Result<Outcome, ModelError> {
     call.float()?;
     numbers(call, each)
 }
 
-fn numbers(call: &Call<'_>, each: Each) -> Result<Outcome, ModelError> {
+fn numbers(call: &NodeCall<'_>, each: Each) -> Result<Outcome, ModelError> {
     Ok(Outcome::layer(each, [call.input(0)?], call.value(0)?.ty.clone()))
 }
 

@@ -1,13 +1,13 @@
 //! `Unsqueeze`: axes of size one come. Where is an attribute up to version 12 and an input after.
 
-use super::call::Call;
+use super::call::NodeCall;
 use super::operator::{Kind, Operator, Outcome};
 use super::reshape::reshaped;
 use crate::ModelError;
 
 pub(super) const UNSQUEEZE: Operator = Operator::new("Unsqueeze", Kind::Layout, infer).inputs(1, 2);
 
-fn infer(call: &Call<'_>) -> Result<Outcome, ModelError> {
+fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     let dims = call.dims(0)?;
     let given = call.integers_from("axes", 1, 13)?;
     let given = given.ok_or_else(|| call.bad_attribute("axes", "there", "nothing"))?;

@@ -1,6 +1,6 @@
 //! Where windows over height and width lie: shared by convolution and pooling.
 
-use super::call::{Call, two_axes_only};
+use super::call::{NodeCall, two_axes_only};
 use super::declared::Declared;
 use crate::ModelError;
 use crate::limits::MAX_ELEMENTS;
@@ -22,7 +22,7 @@ pub(super) fn refused_rank(node: &Declared<'_>, weight: Option<usize>) -> Option
 }
 
 /// A pooling: batch, channels, the size of its windows and where they lie.
-pub(super) fn pool(call: &Call<'_>) -> Result<(usize, usize, [usize; 2], Windows), ModelError> {
+pub(super) fn pool(call: &NodeCall<'_>) -> Result<(usize, usize, [usize; 2], Windows), ModelError> {
     let [batch, channels, height, width] = call.picture()?;
     let size = size(call)?.ok_or_else(|| call.bad_attribute("kernel_shape", "there", "nothing"))?;
     let ceil = call.flag("ceil_mode", false)?;
@@ -37,7 +37,7 @@ pub(super) fn pool(call: &Call<'_>) -> Result<(usize, usize, [usize; 2], Windows
 }
 
 /// The size of windows, if the node gives it.
-pub(super) fn size(call: &Call<'_>) -> Result<Option<[usize; 2]>, ModelError> {
+pub(super) fn size(call: &NodeCall<'_>) -> Result<Option<[usize; 2]>, ModelError> {
     match call.ints("kernel_shape")? {
         None => Ok(None),
         Some(_) => pair(call, "kernel_shape", 1).map(Some),
@@ -45,7 +45,7 @@ pub(super) fn size(call: &Call<'_>) -> Result<Option<[usize; 2]>, ModelError> {
 }
 
 /// Two numbers of at least one.
-fn pair(call: &Call<'_>, name: &str, default: usize) -> Result<[usize; 2], ModelError> {
+fn pair(call: &NodeCall<'_>, name: &str, default: usize) -> Result<[usize; 2], ModelError> {
     let Some(given) = call.ints(name)? else { return Ok([default; 2]) };
     let bad = || call.bad_attribute(name, "two numbers of at least 1", format!("{given:?}"));
     let size = |value: i64| usize::try_from(value).ok().filter(|size| (1..=MAX_ELEMENTS).contains(size));
@@ -61,7 +61,7 @@ fn window_reach(size: usize, dilation: usize) -> usize {
 }
 
 pub(super) fn windows(
-    call: &Call<'_>,
+    call: &NodeCall<'_>,
     picture: [usize; 2],
     size: [usize; 2],
     ceil: bool,

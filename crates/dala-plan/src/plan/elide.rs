@@ -72,14 +72,20 @@ impl Graph {
             }
             let ty = self.values[initial].ty.clone();
             let stages = self.nodes[first].as_ref().map(|node| node.stages.clone()).unwrap_or_default();
-            let era = self.nodes[first].as_ref().map_or(0, |node| node.era);
+            let barrier_epoch = self.nodes[first].as_ref().map_or(0, |node| node.barrier_epoch);
             let name = format!("{} before", self.values[initial].name);
             let copy = self.add_value(ty.clone(), &name);
             let map = Map { program: Program::identity(ty.dtype), shape: ty.shape.clone(), lens: vec![ty.shape.len()] };
             // Everything from the first writer on moves up by one place.
             self.open_place(first);
-            let node =
-                Node { task: Task::Map(map), reads: Vec::new(), writes: vec![copy], stages, era, parts: Vec::new() };
+            let node = Node {
+                task: Task::Map(map),
+                reads: Vec::new(),
+                writes: vec![copy],
+                stages,
+                barrier_epoch,
+                parts: Vec::new(),
+            };
             self.insert(first, node);
             let readers: Vec<NodeId> =
                 self.values[initial].readers.iter().copied().filter(|reader| *reader > first).collect();
@@ -99,7 +105,7 @@ impl Graph {
     }
 
     fn add_value(&mut self, ty: TensorType, name: &str) -> ValueId {
-        self.values.push(super::Value {
+        self.values.push(super::GraphValue {
             ty,
             origin: Origin::Written,
             home: None,

@@ -108,7 +108,7 @@ impl Blueprint {
         let digits = self.steps.len().to_string().len();
         let mut lines = Vec::new();
         for (index, (step, task)) in self.steps.iter().zip(tasks).enumerate() {
-            if index > 0 && self.steps[index - 1].era != step.era {
+            if index > 0 && self.steps[index - 1].barrier_epoch != step.barrier_epoch {
                 lines.push("  -- barrier --".to_owned());
             }
             let stages = self.stage_labels(step).join(" + ");
@@ -213,10 +213,10 @@ pub(crate) mod tests {
     use dala_spec::{DType, Expr, Program, ResolvedParams, Scope, Signature};
 
     use super::*;
-    use crate::plan::{Call, Cell, Graph, Rules, plan};
+    use crate::plan::{Cell, Graph, LoweredStage, Rules, plan};
     use crate::work::{
-        Argument, Border, Count, Filter, Finish, Fold, FoldOp, Fragment, Map, Matmul, Move, Pack, Phase, Stencil, Task,
-        Tile,
+        Argument, Border, Filter, Finish, Fold, FoldOp, Fragment, Histogram, Map, Matmul, Pack, Phase, Stencil,
+        StridedCopy, Task, Tile,
     };
     use crate::{DeviceFacts, Lowering};
 
@@ -258,13 +258,13 @@ pub(crate) mod tests {
         })
     }
 
-    pub(crate) fn run(task: Task, inputs: &[usize], output: usize) -> Call {
+    pub(crate) fn run(task: Task, inputs: &[usize], output: usize) -> LoweredStage {
         let mut lowering = Lowering::new();
         lowering.step(task, (0..inputs.len()).map(Place::Input).collect::<Vec<_>>(), Place::Output);
-        Call::Run { lowering, inputs: inputs.to_vec(), output }
+        LoweredStage::Run { lowering, inputs: inputs.to_vec(), output }
     }
 
-    pub(crate) fn planned(cells: &[Cell], calls: Vec<Call>, labels: &[&str], fuse: bool) -> Blueprint {
+    pub(crate) fn planned(cells: &[Cell], calls: Vec<LoweredStage>, labels: &[&str], fuse: bool) -> Blueprint {
         let facts = DeviceFacts {
             name: "test".to_owned(),
             max_bindings: 8,
@@ -287,8 +287,12 @@ pub(crate) mod tests {
         ];
         let dims = [1080, 1920, 4];
         let invert = map("255 - x", std::slice::from_ref(&picture), picture.clone());
-        let calls =
-            vec![run(stencil(3, dims), &[0], 1), run(stencil(1, dims), &[1], 2), Call::Barrier, run(invert, &[2], 3)];
+        let calls = vec![
+            run(stencil(3, dims), &[0], 1),
+            run(stencil(1, dims), &[1], 2),
+            LoweredStage::Barrier,
+            run(invert, &[2], 3),
+        ];
         planned(&cells, calls, &["blur", "sharpen", "barrier", "invert"], fuse)
     }
 
@@ -358,7 +362,7 @@ dropped, nobody needs the result
     }
 
     #[test]
-    fn what_was_planned_is_explained() {
+    fn plans_explain_their_launches() {
         let floats = ty(DType::F32, &[1000]);
         let cells = [cell("x", floats.clone()), cell("", floats.clone()), cell("y", floats.clone())];
         let half = || map("x * 0.5 + 1", std::slice::from_ref(&floats), floats.clone());
@@ -396,7 +400,7 @@ dropped, nobody needs the result
             phases: vec![phase(FoldOp::Max), phase(FoldOp::Sum)],
             finish: Finish::Once(sum(DType::F32)),
         };
-        let weigh = crate::work::Weigh {
+        let weigh = crate::work::AxisSum {
             outer: 1,
             from: 100,
             to: 50,
@@ -413,7 +417,7 @@ dropped, nobody needs the result
             load: x(DType::F32),
             store: sum(DType::F32),
         };
-        let moved = Move {
+        let moved = StridedCopy {
             word: 4,
             axes: [2, 3, 4],
             strides: [1, 1, 1],
@@ -451,12 +455,15 @@ dropped, nobody needs the result
             (map("1", &[], ty(DType::F32, &[7])), "fill over 7 elements, f32"),
             (Task::Fold(fold), "fold by max, sum, 16 lines of 512 elements in 4 pieces"),
             (stencil(2, [4, 5, 1]), "stencil, radius 2, 4 x 5 x 1"),
-            (Task::Weigh(weigh), "weighted sums of 4, 1 x 100 x 30 to 1 x 50 x 30"),
+            (Task::AxisSum(weigh), "weighted sums of 4, 1 x 100 x 30 to 1 x 50 x 30"),
             (Task::Resample(resample), "resample, 4 x 4 taps, 100 x 80 to 50 x 40"),
-            (Task::Move(moved), "move, 24 rows of 5 words"),
+            (Task::StridedCopy(moved), "move, 24 rows of 5 words"),
             (Task::Pack(pack), "pack, 256 x 512, f32"),
             (Task::Matmul(matmul), "matmul, 8 of 128 x 256 x 512, f32"),
-            (Task::Count(Count { len: 10, bins: 1, parts: 2, bin: x(DType::S32) }), "count, 10 elements in 1 bin"),
+            (
+                Task::Histogram(Histogram { len: 10, bins: 1, parts: 2, bin: x(DType::S32) }),
+                "count, 10 elements in 1 bin",
+            ),
         ];
         for (task, text) in expected {
             assert_eq!(task.kind().describe(), text);

@@ -109,7 +109,7 @@ impl Graph {
 
     /// Whether a node may do its work in the place of a later one.
     fn may_move(&self, node: &Node, from: NodeId, to: NodeId) -> Result<(), Apart> {
-        if self.nodes[to].as_ref().is_none_or(|later| later.era != node.era) {
+        if self.nodes[to].as_ref().is_none_or(|later| later.barrier_epoch != node.barrier_epoch) {
             return Err(Some("a barrier lies between them"));
         }
         let between = |id: &NodeId| from < *id && *id < to;
@@ -719,7 +719,14 @@ fn slots_of(node: &Node, value: ValueId) -> Vec<usize> {
 
 /// A node that does the work of two, in the place of the second.
 fn together(first: &Node, second: &Node, task: Task, reads: Vec<ValueId>, writes: Vec<ValueId>) -> Node {
-    Node { task, reads, writes, stages: merged(first, second), era: second.era, parts: joined_parts(first, second) }
+    Node {
+        task,
+        reads,
+        writes,
+        stages: merged(first, second),
+        barrier_epoch: second.barrier_epoch,
+        parts: joined_parts(first, second),
+    }
 }
 
 /// The stages of two nodes, in order.

@@ -49,7 +49,7 @@ impl Constant {
 
 /// What a buffer holds between two writes.
 #[derive(Clone, Debug)]
-pub struct Value {
+pub struct GraphValue {
     /// Its element type and shape.
     pub ty: TensorType,
     /// Where it comes from.
@@ -64,7 +64,7 @@ pub struct Value {
     pub name: String,
 }
 
-impl Value {
+impl GraphValue {
     /// Its size in bytes.
     pub fn bytes(&self) -> usize {
         self.ty.shape.len().saturating_mul(self.ty.dtype.size())
@@ -83,14 +83,14 @@ pub struct Node {
     /// The user's stages that it does, or does a part of, in order.
     pub stages: Vec<usize>,
     /// How many barriers come before it.
-    pub era: usize,
+    pub barrier_epoch: usize,
     /// The parts of a composite kernel that it does, in order.
     pub parts: Vec<Arc<str>>,
 }
 
 /// A stage of a pipeline whose types are known, over buffers by number.
 #[derive(Clone, Debug)]
-pub enum Call {
+pub enum LoweredStage {
     /// Launches, with their run-time values settled.
     Run {
         /// The launches.
@@ -133,7 +133,7 @@ pub struct Cell {
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     /// The values.
-    pub values: Vec<Value>,
+    pub values: Vec<GraphValue>,
     /// The launches, in order; none where one was fused into another.
     pub nodes: Vec<Option<Node>>,
     /// The constants.
@@ -158,7 +158,7 @@ impl Graph {
     /// # Errors
     ///
     /// A launch uses what is not there.
-    pub fn build(cells: &[Cell], calls: Vec<Call>, labels: Vec<String>) -> Result<Graph, SpecError> {
+    pub fn build(cells: &[Cell], calls: Vec<LoweredStage>, labels: Vec<String>) -> Result<Graph, SpecError> {
         let mut graph = Graph { labels, ..Graph::default() };
         // The value that each buffer holds at this point.
         let mut current: Vec<Option<ValueId>> = Vec::with_capacity(cells.len());
@@ -171,15 +171,15 @@ impl Graph {
                 graph.value(cell.ty.clone(), Origin::External(number), &cell.name)
             }));
         }
-        let mut era = 0;
+        let mut barrier_epoch = 0;
         for (stage, call) in calls.into_iter().enumerate() {
             match call {
-                Call::Nothing => {}
-                Call::Empty { output } => {
+                LoweredStage::Nothing => {}
+                LoweredStage::Empty { output } => {
                     current[output] = Some(graph.value(cells[output].ty.clone(), Origin::Written, &cells[output].name));
                 }
-                Call::Barrier => era += 1,
-                Call::Copy { from, to } => {
+                LoweredStage::Barrier => barrier_epoch += 1,
+                LoweredStage::Copy { from, to } => {
                     let source = current[from].ok_or_else(|| missing("the source of a copy"))?;
                     let (task, ty) = (copy_task(&cells[from].ty, &cells[to].ty), cells[to].ty.clone());
                     let target = graph.value(ty, Origin::Written, &cells[to].name);
@@ -188,15 +188,15 @@ impl Graph {
                         reads: vec![source],
                         writes: vec![target],
                         stages: vec![stage],
-                        era,
+                        barrier_epoch,
                         parts: Vec::new(),
                     });
                     current[to] = Some(target);
                 }
-                Call::Run { lowering, inputs, output } => {
+                LoweredStage::Run { lowering, inputs, output } => {
                     let target = graph.value(cells[output].ty.clone(), Origin::Written, &cells[output].name);
                     let sources: Vec<Option<ValueId>> = inputs.iter().map(|input| current[*input]).collect();
-                    graph.inline(lowering, &sources, target, stage, era)?;
+                    graph.inline(lowering, &sources, target, stage, barrier_epoch)?;
                     current[output] = Some(target);
                 }
             }
@@ -224,7 +224,7 @@ impl Graph {
         inputs: &[Option<ValueId>],
         output: ValueId,
         stage: usize,
-        era: usize,
+        barrier_epoch: usize,
     ) -> Result<(), SpecError> {
         let name = self.labels.get(stage).cloned().unwrap_or_default();
         let transients: Vec<ValueId> =
@@ -251,7 +251,7 @@ impl Graph {
             let reads = step.reads.iter().map(value).collect::<Result<Vec<_>, _>>()?;
             let writes = step.writes.iter().map(value).collect::<Result<Vec<_>, _>>()?;
             let task = self.plain(step.task, &reads, &writes);
-            self.push(Node { task, reads, writes, stages: vec![stage], era, parts: step.parts });
+            self.push(Node { task, reads, writes, stages: vec![stage], barrier_epoch, parts: step.parts });
         }
         Ok(())
     }
@@ -273,7 +273,7 @@ impl Graph {
 
     pub(super) fn value(&mut self, ty: TensorType, origin: Origin, name: &str) -> ValueId {
         let name = name.to_owned();
-        self.values.push(Value { ty, origin, home: None, writers: Vec::new(), readers: Vec::new(), name });
+        self.values.push(GraphValue { ty, origin, home: None, writers: Vec::new(), readers: Vec::new(), name });
         self.values.len() - 1
     }
 

@@ -38,7 +38,7 @@ pub struct BlueprintStep {
     /// The user's stages that it does, or does a part of, in order.
     pub stages: Vec<usize>,
     /// How many barriers come before it.
-    pub era: usize,
+    pub barrier_epoch: usize,
     /// Bytes that it reads and writes.
     pub bytes: usize,
     /// The parts of a composite kernel that it does, in order.
@@ -106,7 +106,7 @@ impl Blueprint {
                 reads: node.reads.iter().map(place).collect::<Result<_, _>>()?,
                 writes: node.writes.iter().map(place).collect::<Result<_, _>>()?,
                 stages: node.stages.clone(),
-                era: node.era,
+                barrier_epoch: node.barrier_epoch,
                 bytes: bytes(node),
                 parts: node.parts.clone(),
             })
@@ -138,7 +138,7 @@ impl Blueprint {
 }
 
 /// A piece of scratch memory.
-struct Slot {
+struct ScratchBlock {
     bytes: usize,
     /// The last node that uses what is in it.
     busy_until: NodeId,
@@ -148,14 +148,14 @@ struct Slot {
 
 #[derive(Default)]
 struct Scratch {
-    slots: Vec<Slot>,
+    slots: Vec<ScratchBlock>,
     unshared: usize,
 }
 
 impl Scratch {
     /// The place of every value that a launch uses.
     fn place_all(&mut self, graph: &Graph) -> Vec<Option<Place>> {
-        let fixed = |value: &super::Value| match (value.home, value.origin) {
+        let fixed = |value: &super::GraphValue| match (value.home, value.origin) {
             (Some(home), _) => Some(Place::Input(home)),
             (None, Origin::External(number)) => Some(Place::Input(number)),
             (None, Origin::Constant(number)) => Some(Place::Constant(number)),
@@ -207,7 +207,7 @@ impl Scratch {
                 slot
             }
             None => {
-                self.slots.push(Slot { bytes, busy_until: until, taken_by: id });
+                self.slots.push(ScratchBlock { bytes, busy_until: until, taken_by: id });
                 self.slots.len() - 1
             }
         }

@@ -20,7 +20,7 @@ mod prepare;
 mod tests;
 mod verdict;
 
-pub use graph::{Call, Cell, Constant, Graph, Node, NodeId, Origin, Value, ValueId};
+pub use graph::{Cell, Constant, Graph, GraphValue, LoweredStage, Node, NodeId, Origin, ValueId};
 pub use layout::{Blueprint, BlueprintStep, External};
 pub use verdict::Verdict;
 

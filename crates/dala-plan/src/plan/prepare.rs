@@ -31,7 +31,7 @@ impl Graph {
             let reads = node.reads.iter().map(|read| there(*read)).collect();
             let writes = node.writes.iter().map(|write| there(*write)).collect();
             // Everything there is known, whatever was between.
-            preparation.push(Node { reads, writes, era: 0, ..node });
+            preparation.push(Node { reads, writes, barrier_epoch: 0, ..node });
         }
         for (buffer, result) in results.into_iter().enumerate() {
             let value = &mut self.values[result];

@@ -4,7 +4,7 @@ use dala_spec::expr::interpret;
 use dala_spec::{DType, Data, Expr, Program, ResolvedParams, Scalar, Scope, Shape, Signature, TensorType};
 
 use super::*;
-use crate::work::{Argument, Finish, Fold, FoldOp, Fragment, Map, Move, Phase};
+use crate::work::{Argument, Finish, Fold, FoldOp, Fragment, Map, Phase, StridedCopy};
 use crate::{Lowering, Place, Task};
 
 /// A small deterministic random number generator.
@@ -70,7 +70,7 @@ fn halves(ty: &TensorType) -> Lowering {
     let more = lowering.transient(ty.clone());
     let part = |from: usize, columns: usize| {
         let (axes, strides, sizes) = ([1; 3], [0; 3], (len, len));
-        Task::Move(Move {
+        Task::StridedCopy(StridedCopy {
             word: 4,
             axes,
             strides,
@@ -121,7 +121,7 @@ fn fixed(program: &Program) -> Vec<Scalar> {
 /// Runs a task on the host. What it writes a part of is `before` beside that.
 fn run(task: &Task, reads: &[Vec<u8>], before: &[u8]) -> Vec<Vec<u8>> {
     let results = match task {
-        Task::Move(moved) => {
+        Task::StridedCopy(moved) => {
             assert!(moved.is_inside() && moved.rows() == 1 && moved.column_stride == 1, "{moved:?}");
             let mut whole = before.to_vec();
             let bytes = |at: usize| 4 * at..4 * (at + moved.columns);
@@ -216,10 +216,10 @@ fn execute(blueprint: &Blueprint, externals: &mut [Vec<u8>]) {
 }
 
 /// Runs calls one by one, every buffer in memory of its own.
-fn one_by_one(calls: &[Call], cells: &[Cell], memory: &mut [Vec<u8>]) {
+fn one_by_one(calls: &[LoweredStage], cells: &[Cell], memory: &mut [Vec<u8>]) {
     for call in calls {
         match call {
-            Call::Run { lowering, inputs, output } => {
+            LoweredStage::Run { lowering, inputs, output } => {
                 let mut sources: Vec<Vec<u8>> = inputs.iter().map(|input| memory[*input].clone()).collect();
                 let mut scratch = vec![Vec::new(); lowering.transients.len()];
                 for step in &lowering.steps {
@@ -232,7 +232,7 @@ fn one_by_one(calls: &[Call], cells: &[Cell], memory: &mut [Vec<u8>]) {
                     *target = run(&step.task, &reads, target).remove(0);
                 }
             }
-            Call::Copy { from, to } => memory[*to] = memory[*from].clone(),
+            LoweredStage::Copy { from, to } => memory[*to] = memory[*from].clone(),
             _ => {}
         }
     }
@@ -244,7 +244,7 @@ const FLAT: [usize; 1] = [32];
 const GRAY: [usize; 2] = [2, 4];
 
 /// Calls over cells of a few types, some of which lie in the way of others.
-fn random_calls(random: &mut Random) -> (Vec<Cell>, Vec<Call>) {
+fn random_calls(random: &mut Random) -> (Vec<Cell>, Vec<LoweredStage>) {
     let types = [
         TensorType::new(DType::U8, RGBA),
         TensorType::new(DType::F32, RGBA),
@@ -272,8 +272,8 @@ fn random_calls(random: &mut Random) -> (Vec<Cell>, Vec<Call>) {
         let (source, to) = (&cells[from].ty, random.below(cells.len()));
         let target = &cells[to].ty;
         let call = match (source.shape.len() == target.shape.len(), random.below(12)) {
-            (_, 0) => Call::Barrier,
-            (true, 1 | 2) if source.dtype.size() == target.dtype.size() => Call::Copy { from, to },
+            (_, 0) => LoweredStage::Barrier,
+            (true, 1 | 2) if source.dtype.size() == target.dtype.size() => LoweredStage::Copy { from, to },
             (true, _) => {
                 let alike: Vec<usize> = ready.iter().copied().filter(|other| cells[*other].ty == *source).collect();
                 let other = random.pick(&alike);
@@ -291,25 +291,29 @@ fn random_calls(random: &mut Random) -> (Vec<Cell>, Vec<Call>) {
                     0 => {
                         let text = random.pick(&["x + y", "x - y * 0.5", "max(x, y)"]);
                         let lowering = self::call(text, &[source, &cells[other].ty], target);
-                        Call::Run { lowering, inputs: vec![from, other], output: to }
+                        LoweredStage::Run { lowering, inputs: vec![from, other], output: to }
                     }
                     1 if source.shape.rank() == 3 && target.shape.rank() == 3 => {
                         let text =
                             random.pick(&["select(channel == 3, x, 200 - x)", "x.r + x * 0.5", "x - x.g", "x.g - x.b"]);
-                        Call::Run { lowering: self::call(text, &[source], target), inputs: vec![from], output: to }
+                        LoweredStage::Run {
+                            lowering: self::call(text, &[source], target),
+                            inputs: vec![from],
+                            output: to,
+                        }
                     }
                     2 if source.shape == target.shape && random.below(3) == 0 => {
                         let text = "gather(y, s32(index / 2)) + x";
                         let lowering = self::call(text, &[source, &cells[other].ty], target);
-                        Call::Run { lowering, inputs: vec![from, other], output: to }
+                        LoweredStage::Run { lowering, inputs: vec![from, other], output: to }
                     }
                     3 if target.dtype == DType::F32 && source.shape.len() > 1 && random.below(3) == 0 => {
-                        Call::Run { lowering: row_sums(source, 2, true), inputs: vec![from], output: to }
+                        LoweredStage::Run { lowering: row_sums(source, 2, true), inputs: vec![from], output: to }
                     }
                     2 if source == target && source.dtype.size() == 4 && random.below(3) == 0 => {
-                        Call::Run { lowering: halves(source), inputs: vec![from, other], output: to }
+                        LoweredStage::Run { lowering: halves(source), inputs: vec![from, other], output: to }
                     }
-                    _ => Call::Run {
+                    _ => LoweredStage::Run {
                         lowering: self::call(random.pick(&one), &[source], target),
                         inputs: vec![from],
                         output: to,
@@ -318,7 +322,7 @@ fn random_calls(random: &mut Random) -> (Vec<Cell>, Vec<Call>) {
             }
             (false, _) if source.shape == Shape::from(RGBA) && target.shape == Shape::from(GRAY) => {
                 let text = random.pick(&["x.r * 0.5 + x.g * 0.25 + x.b * 0.25", "x.a"]);
-                Call::Run { lowering: self::call(text, &[source], target), inputs: vec![from], output: to }
+                LoweredStage::Run { lowering: self::call(text, &[source], target), inputs: vec![from], output: to }
             }
             // One element that counts everywhere.
             (false, _) if source.shape.len() == 1 => {
@@ -332,15 +336,17 @@ fn random_calls(random: &mut Random) -> (Vec<Cell>, Vec<Call>) {
                 }
                 let other = random.pick(&others);
                 let lowering = self::call(random.pick(&["x + y", "y * 0.5 - x"]), &[source, &cells[other].ty], target);
-                Call::Run { lowering, inputs: vec![from, other], output: to }
+                LoweredStage::Run { lowering, inputs: vec![from, other], output: to }
             }
-            (false, _) if target.shape.len() <= 2 => {
-                Call::Run { lowering: row_sums(source, target.shape.len(), false), inputs: vec![from], output: to }
-            }
+            (false, _) if target.shape.len() <= 2 => LoweredStage::Run {
+                lowering: row_sums(source, target.shape.len(), false),
+                inputs: vec![from],
+                output: to,
+            },
             _ => continue,
         };
-        if let Call::Run { output, .. } | Call::Copy { to: output, .. } = &call {
-            if matches!(call, Call::Copy { from, to } if from == to) {
+        if let LoweredStage::Run { output, .. } | LoweredStage::Copy { to: output, .. } = &call {
+            if matches!(call, LoweredStage::Copy { from, to } if from == to) {
                 continue;
             }
             written[*output] = true;
@@ -350,14 +356,14 @@ fn random_calls(random: &mut Random) -> (Vec<Cell>, Vec<Call>) {
     (cells, calls)
 }
 
-fn listed(calls: &[Call]) -> String {
-    let line = |call: &Call| match call {
-        Call::Run { lowering, inputs, output } => {
+fn listed(calls: &[LoweredStage]) -> String {
+    let line = |call: &LoweredStage| match call {
+        LoweredStage::Run { lowering, inputs, output } => {
             let programs = lowering.steps.iter().flat_map(|step| step.task.kind().programs());
             let code = programs.map(|program| program.to_string()).collect::<Vec<_>>();
             format!("{inputs:?} -> {output}\n{}\n", code.join("--\n"))
         }
-        Call::Copy { from, to } => format!("copy {from} -> {to}\n"),
+        LoweredStage::Copy { from, to } => format!("copy {from} -> {to}\n"),
         other => format!("{other:?}\n"),
     };
     calls.iter().map(line).collect()
@@ -372,16 +378,21 @@ fn listed_plan(blueprint: &Blueprint) -> String {
 }
 
 /// The same calls, where some of the users' buffers that nobody writes are constants instead.
-fn with_constants(random: &mut Random, calls: &[Call], cells: &[Cell], memory: &[Vec<u8>]) -> Vec<Call> {
+fn with_constants(
+    random: &mut Random,
+    calls: &[LoweredStage],
+    cells: &[Cell],
+    memory: &[Vec<u8>],
+) -> Vec<LoweredStage> {
     let written = |cell: usize| {
         calls
             .iter()
-            .any(|call| matches!(call, Call::Run { output, .. } | Call::Copy { to: output, .. } if *output == cell))
+            .any(|call| matches!(call, LoweredStage::Run { output, .. } | LoweredStage::Copy { to: output, .. } if *output == cell))
     };
     let fixed = |cell: usize| !cells[cell].transient && !written(cell);
     let constants: Vec<bool> = (0..cells.len()).map(|cell| fixed(cell) && random.below(2) == 0).collect();
-    let turned = |call: &Call| match call.clone() {
-        Call::Run { mut lowering, inputs, output } => {
+    let turned = |call: &LoweredStage| match call.clone() {
+        LoweredStage::Run { mut lowering, inputs, output } => {
             let mut steps = std::mem::take(&mut lowering.steps);
             for place in steps.iter_mut().flat_map(|step| &mut step.reads) {
                 if let Place::Input(index) = *place
@@ -392,7 +403,7 @@ fn with_constants(random: &mut Random, calls: &[Call], cells: &[Cell], memory: &
                 }
             }
             lowering.steps = steps;
-            Call::Run { lowering, inputs, output }
+            LoweredStage::Run { lowering, inputs, output }
         }
         other => other,
     };
@@ -451,17 +462,17 @@ fn planned(cells: &[Cell], stages: &Stages, max_bindings: usize) -> Blueprint {
 
 fn planned_on(cells: &[Cell], stages: &Stages, facts: &DeviceFacts) -> Blueprint {
     let calls = stages.iter().map(|(text, inputs, output)| match *text {
-        "barrier" => Call::Barrier,
-        "copy" => Call::Copy { from: inputs[0], to: *output },
+        "barrier" => LoweredStage::Barrier,
+        "copy" => LoweredStage::Copy { from: inputs[0], to: *output },
         "above the sums" | "halves" => {
             let ty = &cells[inputs[0]].ty;
             let lowering = if *text == "halves" { halves(ty) } else { row_sums(ty, 2, true) };
-            Call::Run { lowering, inputs: inputs.to_vec(), output: *output }
+            LoweredStage::Run { lowering, inputs: inputs.to_vec(), output: *output }
         }
         text => {
             let types: Vec<&TensorType> = inputs.iter().map(|input| &cells[*input].ty).collect();
             let lowering = call(text, &types, &cells[*output].ty);
-            Call::Run { lowering, inputs: inputs.to_vec(), output: *output }
+            LoweredStage::Run { lowering, inputs: inputs.to_vec(), output: *output }
         }
     });
     let labels = stages.iter().map(|(text, ..)| (*text).to_owned()).collect();
@@ -505,7 +516,7 @@ fn why_apart(plan: &Blueprint, one: usize, other: usize) -> &'static str {
 const MIRROR: &str = "gather(x, 1023 - index)";
 
 #[test]
-fn nobody_reads_what_was_overwritten() {
+fn overwritten_values_are_not_read() {
     // y = f(x); x = g(x); z = h(y): y's only reader comes after x has changed.
     let cells = [cell("x", false), cell("y", true), cell("z", false)];
     let plan = planned(&cells, &[("x + 1", &[0], 1), ("barrier", &[], 0), ("x * 2", &[0], 0), ("x - 3", &[1], 2)], 16);
@@ -528,7 +539,7 @@ fn programs_that_look_around_write_elsewhere() {
 }
 
 #[test]
-fn what_is_read_elsewhere_is_made_before() {
+fn gathered_values_are_computed_first() {
     let cells = [cell("x", false), cell("t", true), cell("y", false)];
     let plan = planned(&cells, &[("x + 1", &[0], 1), (MIRROR, &[1], 2)], 16);
     assert_eq!(why_apart(&plan, 0, 1), "it is read at other places than its own");
@@ -644,7 +655,7 @@ fn shared_memory_is_as_large_as_what_needs_most() {
 }
 
 #[test]
-fn what_nobody_needs_is_not_done() {
+fn unread_results_are_not_computed() {
     let cells = [cell("x", false), cell("a", true), cell("y", false)];
     let plan = planned(&cells, &[("x + 1", &[0], 1), ("x * 2", &[0], 2)], 16);
     assert_eq!(plan.steps.len(), 1);

@@ -383,7 +383,7 @@ output = "output"
     }
 
     #[test]
-    fn what_is_no_toml_is_told_with_its_place() {
+    fn toml_errors_name_line_and_column() {
         let error = PipelineText::from_toml("[[stage]]\nkernel = \n").unwrap_err();
         assert_eq!((error.line, error.column), (2, 10));
         assert!(error.to_string().starts_with("line 2, column 10: "), "{error}");
@@ -420,7 +420,7 @@ output = "output"
     }
 
     #[test]
-    fn a_stage_is_one_thing() {
+    fn stage_with_two_kinds_of_work_is_refused() {
         assert_eq!(
             message("[[stage]]\ninput = 'input'\noutput = 'output'\n"),
             "line 1, column 1: a stage needs `kernel`, `copy` or `barrier`\n  [[stage]]\n  ^^^^^^^^^"
@@ -432,7 +432,7 @@ output = "output"
     }
 
     #[test]
-    fn what_a_stage_needs_is_asked_for() {
+    fn missing_keys_of_a_stage_are_named() {
         assert_eq!(short("[[stage]]\nkernel = 'blur'\n"), "line 1, column 1: the stage needs `output`");
         assert_eq!(short("[[stage]]\ncopy = 'input'\n"), "line 1, column 1: the copy needs `to`");
     }

@@ -13,11 +13,11 @@ macro_rules! with_tasks {
             /// Small separable filters of a picture.
             stencil: Stencil,
             /// Weighted sums along one axis, as tables say.
-            weigh: Weigh,
+            axis_sum: AxisSum,
             /// A picture of another size, in one pass.
             resample: Resample,
             /// Words in another order.
-            moves: Move,
+            strided_copy: StridedCopy,
             /// A matrix laid out in panels, as [`Task::Matmul`] reads its second operand.
             pack: Pack,
             /// A matrix product.
@@ -25,7 +25,7 @@ macro_rules! with_tasks {
             /// Windows of pictures made to one pixel each.
             pool: Pool,
             /// How often each bin occurs.
-            count: Count,
+            histogram: Histogram,
             /// A whole function that somebody else wrote.
             opaque: Opaque,
         }

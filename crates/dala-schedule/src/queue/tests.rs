@@ -44,7 +44,7 @@ fn by_caller() -> Task {
     Task { needs_caller: true, ..add(1) }
 }
 
-impl Work for Task {
+impl Schedulable for Task {
     fn stages(&self) -> usize {
         self.stages
     }
@@ -82,7 +82,7 @@ impl Adder {
 }
 
 impl Executor for Arc<Adder> {
-    type Work = Task;
+    type Job = Task;
     type Error = String;
 
     type Launched = ();
@@ -195,7 +195,7 @@ impl Wake for Flag {
 
 /// Callbacks and wakers come once, even if they are registered while the command ends.
 #[test]
-fn nobody_is_forgotten() {
+fn every_waiter_hears_of_the_end() {
     check(|| {
         let (_, queue) = queue(100);
         let tickets: Vec<_> = (0..2).map(|_| queue.submit(add(1), Submission::default()).unwrap()).collect();

@@ -55,7 +55,7 @@ impl Task {
     }
 }
 
-impl Work for Task {
+impl Schedulable for Task {
     fn stages(&self) -> usize {
         self.takes.len()
     }

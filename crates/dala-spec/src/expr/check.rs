@@ -88,7 +88,7 @@ fn channels(shape: &crate::Shape) -> usize {
 
 /// A value whose type is settled, or that still takes the type of what it meets.
 #[derive(Clone, Debug)]
-enum Value {
+enum Typed {
     Reg(Reg),
     Int(i64),
     Float(f64),
@@ -106,22 +106,22 @@ struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    fn value(&mut self, expr: &Expr) -> Result<Value, ExprError> {
+    fn value(&mut self, expr: &Expr) -> Result<Typed, ExprError> {
         let error = |message: String| Err(ExprError::new(message, &expr.at));
         let value = match &*expr.node {
-            Node::Int(value) => Value::Int(*value),
-            Node::Float(value) => Value::Float(*value),
-            Node::Bool(value) => Value::Reg(self.builder.truth(*value)),
+            Node::Int(value) => Typed::Int(*value),
+            Node::Float(value) => Typed::Float(*value),
+            Node::Bool(value) => Typed::Reg(self.builder.truth(*value)),
             Node::Input(_) => {
                 let slot = self.slot(expr)?;
-                Value::Reg(self.builder.input(slot))
+                Typed::Reg(self.builder.input(slot))
             }
             Node::ChannelOf(of, channel) => return self.channel_of(expr, of, *channel),
             Node::Param(name) => return self.param(expr, name),
-            Node::Size(value) => Value::Reg(self.builder.fixed(Scalar::S32(*value))),
+            Node::Size(value) => Typed::Reg(self.builder.fixed(Scalar::S32(*value))),
             Node::Number(value) => {
                 let dtype = self.float.dtype().unwrap_or(DType::F32);
-                Value::Reg(self.builder.fixed(Scalar::from_f64(dtype, *value)))
+                Typed::Reg(self.builder.fixed(Scalar::from_f64(dtype, *value)))
             }
             Node::Gather(of, index) => {
                 let slot = self.slot(of)?;
@@ -131,12 +131,12 @@ impl Checker<'_> {
                     return Err(ExprError::new("an index is an integer: round it, then cast it with `s32`", &index.at));
                 }
                 let reg = self.builder.cast(reg, DType::S32);
-                Value::Reg(self.builder.gather(slot, reg))
+                Typed::Reg(self.builder.gather(slot, reg))
             }
-            Node::Index => Value::Reg(self.builder.position(Op::Index)),
+            Node::Index => Typed::Reg(self.builder.position(Op::Index)),
             Node::Channel => match self.signature.output.shape.rank() {
-                rank @ 3.. => Value::Reg(self.builder.position(Op::Coord(rank - 1))),
-                _ => Value::Reg(self.builder.constant(Scalar::S32(0))),
+                rank @ 3.. => Typed::Reg(self.builder.position(Op::Coord(rank - 1))),
+                _ => Typed::Reg(self.builder.constant(Scalar::S32(0))),
             },
             Node::Coord(axis) | Node::Dim(axis) => {
                 let rank = self.signature.output.shape.rank();
@@ -144,32 +144,32 @@ impl Checker<'_> {
                     return error(format!("there is no axis {axis}: the output has rank {rank}"));
                 }
                 let is_coord = matches!(&*expr.node, Node::Coord(_));
-                Value::Reg(self.builder.position(if is_coord { Op::Coord(*axis) } else { Op::Dim(*axis) }))
+                Typed::Reg(self.builder.position(if is_coord { Op::Coord(*axis) } else { Op::Dim(*axis) }))
             }
             Node::Negate(of) => match self.value(of)? {
-                Value::Int(value) => Value::Int(value.wrapping_neg()),
-                Value::Float(value) => Value::Float(-value),
+                Typed::Int(value) => Typed::Int(value.wrapping_neg()),
+                Typed::Float(value) => Typed::Float(-value),
                 value => {
                     let reg = self.number(&value, of)?;
-                    Value::Reg(self.builder.unary(UnaryOp::Neg, reg))
+                    Typed::Reg(self.builder.unary(UnaryOp::Neg, reg))
                 }
             },
             Node::Not(of) => {
                 let reg = self.truth(of)?;
-                Value::Reg(self.builder.not(reg))
+                Typed::Reg(self.builder.not(reg))
             }
             Node::Cast(dtype, of) => {
                 let value = self.value(of)?;
                 let reg = match value {
                     // A literal is converted without passing through another type.
-                    Value::Int(value) => self.builder.constant(Scalar::S64(value)),
-                    Value::Float(value) => self.builder.constant(Scalar::F64(value)),
+                    Typed::Int(value) => self.builder.constant(Scalar::S64(value)),
+                    Typed::Float(value) => self.builder.constant(Scalar::F64(value)),
                     ref other => {
                         let ty = if self.is_whole(other) { Ty::of(*dtype) } else { self.own_type(other) };
                         self.register(other, ty, of)?
                     }
                 };
-                Value::Reg(self.builder.cast(reg, *dtype))
+                Typed::Reg(self.builder.cast(reg, *dtype))
             }
             Node::Infix(op, a, b) => return self.infix(*op, a, b),
             Node::Call(function, arguments) => return self.call(*function, arguments),
@@ -187,28 +187,28 @@ impl Checker<'_> {
         }
     }
 
-    fn channel_of(&mut self, expr: &Expr, of: &Expr, channel: usize) -> Result<Value, ExprError> {
+    fn channel_of(&mut self, expr: &Expr, of: &Expr, channel: usize) -> Result<Typed, ExprError> {
         let slot = self.slot(of)?;
         let channels = channels(&self.signature.inputs[slot].shape);
         if channel >= channels && !self.signature.output.shape.is_empty() {
             let message = format!("there is no channel {channel}: the input has {channels}");
             return Err(ExprError::new(message, &expr.at));
         }
-        Ok(Value::Reg(self.builder.channel(slot, channel, channels.max(1))))
+        Ok(Typed::Reg(self.builder.channel(slot, channel, channels.max(1))))
     }
 
-    fn param(&mut self, expr: &Expr, name: &str) -> Result<Value, ExprError> {
+    fn param(&mut self, expr: &Expr, name: &str) -> Result<Typed, ExprError> {
         let params = &self.signature.params;
         let Some((_, kind, value)) = params.iter().find(|(own, _, _)| *own == name) else {
             return Err(ExprError::new(format!("there is no param `{name}`"), &expr.at));
         };
         match (kind, value) {
-            (ParamKind::Int | ParamKind::Number, ParamValue::Int(_)) => Ok(Value::WholeParam(name.to_owned())),
-            (ParamKind::Number, value) if value.is_whole() => Ok(Value::WholeParam(name.to_owned())),
-            (ParamKind::Float | ParamKind::Number, _) => Ok(Value::FloatParam(name.to_owned())),
+            (ParamKind::Int | ParamKind::Number, ParamValue::Int(_)) => Ok(Typed::WholeParam(name.to_owned())),
+            (ParamKind::Number, value) if value.is_whole() => Ok(Typed::WholeParam(name.to_owned())),
+            (ParamKind::Float | ParamKind::Number, _) => Ok(Typed::FloatParam(name.to_owned())),
             (ParamKind::Bool, _) => {
                 let (reg, zero) = (self.builder.param(name, Ty::U32), self.builder.constant(Scalar::U32(0)));
-                Ok(Value::Reg(self.builder.compare(CompareOp::Ne, reg, zero)))
+                Ok(Typed::Reg(self.builder.compare(CompareOp::Ne, reg, zero)))
             }
             (kind, _) => {
                 let message = format!("`{name}` is a {kind}, and expressions compute with numbers");
@@ -217,34 +217,34 @@ impl Checker<'_> {
         }
     }
 
-    fn is_whole(&self, value: &Value) -> bool {
-        matches!(value, Value::Int(_) | Value::WholeParam(_))
+    fn is_whole(&self, value: &Typed) -> bool {
+        matches!(value, Typed::Int(_) | Typed::WholeParam(_))
     }
 
     /// The type of a value by itself.
-    fn own_type(&self, value: &Value) -> Ty {
+    fn own_type(&self, value: &Typed) -> Ty {
         match value {
-            Value::Reg(reg) => self.builder.ty(*reg),
-            Value::Int(_) | Value::WholeParam(_) => Ty::S32,
-            Value::Float(_) | Value::FloatParam(_) => self.float,
+            Typed::Reg(reg) => self.builder.ty(*reg),
+            Typed::Int(_) | Typed::WholeParam(_) => Ty::S32,
+            Typed::Float(_) | Typed::FloatParam(_) => self.float,
         }
     }
 
     /// The type a value takes when it meets `ty`: its own if it is settled, a float if it needs one.
-    fn meet_type(&self, value: &Value, ty: Ty) -> Ty {
+    fn meet_type(&self, value: &Typed, ty: Ty) -> Ty {
         match value {
-            Value::Reg(reg) => self.builder.ty(*reg),
+            Typed::Reg(reg) => self.builder.ty(*reg),
             _ if ty.is_float() => ty,
-            Value::Int(_) | Value::WholeParam(_) => ty,
-            Value::Float(_) | Value::FloatParam(_) => self.float,
+            Typed::Int(_) | Typed::WholeParam(_) => ty,
+            Typed::Float(_) | Typed::FloatParam(_) => self.float,
         }
     }
 
     /// The type in which two values meet.
-    fn common(&self, a: &Value, b: &Value, a_expr: &Expr, b_expr: &Expr) -> Result<Ty, ExprError> {
+    fn common(&self, a: &Typed, b: &Typed, a_expr: &Expr, b_expr: &Expr) -> Result<Ty, ExprError> {
         let (x, y) = match (a, b) {
-            (Value::Reg(a), Value::Reg(b)) => (self.builder.ty(*a), self.builder.ty(*b)),
-            (Value::Reg(reg), other) | (other, Value::Reg(reg)) => {
+            (Typed::Reg(a), Typed::Reg(b)) => (self.builder.ty(*a), self.builder.ty(*b)),
+            (Typed::Reg(reg), other) | (other, Typed::Reg(reg)) => {
                 let ty = self.builder.ty(*reg);
                 return if ty == Ty::Bool { Ok(ty) } else { Ok(self.meet_type(other, ty)) };
             }
@@ -274,30 +274,30 @@ impl Checker<'_> {
     }
 
     /// The register of a value as `ty`.
-    fn register(&mut self, value: &Value, ty: Ty, expr: &Expr) -> Result<Reg, ExprError> {
+    fn register(&mut self, value: &Typed, ty: Ty, expr: &Expr) -> Result<Reg, ExprError> {
         let wrong = |what: String| Err(ExprError::new(what, &expr.at));
         let Some(dtype) = ty.dtype() else {
             return match value {
-                Value::Reg(reg) if self.builder.ty(*reg) == Ty::Bool => Ok(*reg),
+                Typed::Reg(reg) if self.builder.ty(*reg) == Ty::Bool => Ok(*reg),
                 _ => wrong("a number where a condition is needed".to_owned()),
             };
         };
         match value {
-            Value::Reg(reg) if self.builder.ty(*reg) == ty => Ok(*reg),
-            Value::Reg(reg) => Ok(self.builder.cast(*reg, dtype)),
-            Value::Int(value) => match fits(*value, ty) {
+            Typed::Reg(reg) if self.builder.ty(*reg) == ty => Ok(*reg),
+            Typed::Reg(reg) => Ok(self.builder.cast(*reg, dtype)),
+            Typed::Int(value) => match fits(*value, ty) {
                 true => Ok(self.builder.constant(Scalar::from_i64(dtype, *value))),
                 false => wrong(format!("{value} does not fit {dtype}")),
             },
             // Whether its value fits is checked where values are: at every call.
-            Value::WholeParam(name) => Ok(self.builder.param(name, ty)),
-            Value::Float(value) => Ok(self.builder.constant(Scalar::from_f64(dtype, *value))),
-            Value::FloatParam(name) => Ok(self.builder.param(name, ty)),
+            Typed::WholeParam(name) => Ok(self.builder.param(name, ty)),
+            Typed::Float(value) => Ok(self.builder.constant(Scalar::from_f64(dtype, *value))),
+            Typed::FloatParam(name) => Ok(self.builder.param(name, ty)),
         }
     }
 
     /// The register of a value that must be a number.
-    fn number(&mut self, value: &Value, expr: &Expr) -> Result<Reg, ExprError> {
+    fn number(&mut self, value: &Typed, expr: &Expr) -> Result<Reg, ExprError> {
         let ty = self.own_type(value);
         if ty == Ty::Bool {
             let message = "a condition where a number is needed: use `select` or a cast";
@@ -309,7 +309,7 @@ impl Checker<'_> {
     fn truth(&mut self, expr: &Expr) -> Result<Reg, ExprError> {
         let value = self.value(expr)?;
         match value {
-            Value::Reg(reg) if self.builder.ty(reg) == Ty::Bool => Ok(reg),
+            Typed::Reg(reg) if self.builder.ty(reg) == Ty::Bool => Ok(reg),
             _ => Err(ExprError::new("a number where a condition is needed: compare it, as in `x != 0`", &expr.at)),
         }
     }
@@ -320,7 +320,7 @@ impl Checker<'_> {
         self.pair_of(&x, &y, a, b)
     }
 
-    fn pair_of(&mut self, x: &Value, y: &Value, a: &Expr, b: &Expr) -> Result<(Reg, Reg), ExprError> {
+    fn pair_of(&mut self, x: &Typed, y: &Typed, a: &Expr, b: &Expr) -> Result<(Reg, Reg), ExprError> {
         let ty = self.common(x, y, a, b)?;
         Ok((self.register(x, ty, a)?, self.register(y, ty, b)?))
     }
@@ -336,15 +336,15 @@ impl Checker<'_> {
         self.pair_of(&x, &y, a, b)
     }
 
-    fn infix(&mut self, op: Infix, a: &Expr, b: &Expr) -> Result<Value, ExprError> {
+    fn infix(&mut self, op: Infix, a: &Expr, b: &Expr) -> Result<Typed, ExprError> {
         let op = match op {
             Infix::Logic(op) => {
                 let (a, b) = (self.truth(a)?, self.truth(b)?);
-                return Ok(Value::Reg(self.builder.logic(op, a, b)));
+                return Ok(Typed::Reg(self.builder.logic(op, a, b)));
             }
             Infix::Compare(op) => {
                 let (x, y) = self.pair(a, b)?;
-                return Ok(Value::Reg(self.compare(op, x, y)));
+                return Ok(Typed::Reg(self.compare(op, x, y)));
             }
             Infix::Rem => {
                 let (x, y) = self.numbers(a, b)?;
@@ -353,7 +353,7 @@ impl Checker<'_> {
                 }
                 let quotient = self.builder.binary(BinaryOp::Div, x, y);
                 let product = self.builder.binary(BinaryOp::Mul, quotient, y);
-                return Ok(Value::Reg(self.builder.binary(BinaryOp::Sub, x, product)));
+                return Ok(Typed::Reg(self.builder.binary(BinaryOp::Sub, x, product)));
             }
             Infix::Add => BinaryOp::Add,
             Infix::Sub => BinaryOp::Sub,
@@ -364,17 +364,17 @@ impl Checker<'_> {
             return Ok(value);
         }
         let (x, y) = self.numbers(a, b)?;
-        Ok(Value::Reg(self.builder.binary(op, x, y)))
+        Ok(Typed::Reg(self.builder.binary(op, x, y)))
     }
 
     /// An expression made of literals only, as one.
-    fn literal(&self, expr: &Expr) -> Option<Value> {
+    fn literal(&self, expr: &Expr) -> Option<Typed> {
         match &*expr.node {
-            Node::Int(value) => Some(Value::Int(*value)),
-            Node::Float(value) => Some(Value::Float(*value)),
+            Node::Int(value) => Some(Typed::Int(*value)),
+            Node::Float(value) => Some(Typed::Float(*value)),
             Node::Negate(of) => match self.literal(of)? {
-                Value::Int(value) => Some(Value::Int(value.wrapping_neg())),
-                Value::Float(value) => Some(Value::Float(-value)),
+                Typed::Int(value) => Some(Typed::Int(value.wrapping_neg())),
+                Typed::Float(value) => Some(Typed::Float(-value)),
                 _ => None,
             },
             Node::Infix(op, a, b) => {
@@ -436,7 +436,7 @@ impl Checker<'_> {
         self.builder.constant(Scalar::from_f64(dtype, value))
     }
 
-    fn call(&mut self, function: Function, arguments: &[Expr]) -> Result<Value, ExprError> {
+    fn call(&mut self, function: Function, arguments: &[Expr]) -> Result<Typed, ExprError> {
         let reg = match (function, arguments) {
             (Function::Unary(op), [a]) if op.keeps_integers() => {
                 let value = self.value(a)?;
@@ -467,7 +467,7 @@ impl Checker<'_> {
             }
             (Function::Clamp, [a, low, high]) => {
                 let (x, low_reg) = self.numbers(a, low)?;
-                let raised = Value::Reg(self.builder.binary(BinaryOp::Max, x, low_reg));
+                let raised = Typed::Reg(self.builder.binary(BinaryOp::Max, x, low_reg));
                 let high_value = self.value(high)?;
                 let (x, high_reg) = self.pair_of(&raised, &high_value, a, high)?;
                 self.builder.binary(BinaryOp::Min, x, high_reg)
@@ -512,7 +512,7 @@ impl Checker<'_> {
                 return Err(ExprError::new(message, &arguments.first().and_then(|first| first.at.clone())));
             }
         };
-        Ok(Value::Reg(reg))
+        Ok(Typed::Reg(reg))
     }
 }
 
@@ -526,14 +526,14 @@ fn fits(value: i64, ty: Ty) -> bool {
 }
 
 /// Two literals as one. Division is exact: `1 / 2` is 0.5, not 0.
-fn fold_literals(op: BinaryOp, a: &Option<Value>, b: &Option<Value>) -> Option<Value> {
-    let float = |value: &Value| match value {
-        Value::Int(value) => *value as f64,
-        Value::Float(value) => *value,
+fn fold_literals(op: BinaryOp, a: &Option<Typed>, b: &Option<Typed>) -> Option<Typed> {
+    let float = |value: &Typed| match value {
+        Typed::Int(value) => *value as f64,
+        Typed::Float(value) => *value,
         _ => f64::NAN,
     };
     let (a, b) = (a.as_ref()?, b.as_ref()?);
-    if let (Value::Int(x), Value::Int(y)) = (a, b) {
+    if let (Typed::Int(x), Typed::Int(y)) = (a, b) {
         let whole = match op {
             BinaryOp::Add => x.checked_add(*y),
             BinaryOp::Sub => x.checked_sub(*y),
@@ -541,11 +541,11 @@ fn fold_literals(op: BinaryOp, a: &Option<Value>, b: &Option<Value>) -> Option<V
             _ => x.checked_rem(*y).filter(|rest| *rest == 0).and_then(|_| x.checked_div(*y)),
         };
         if let Some(whole) = whole {
-            return Some(Value::Int(whole));
+            return Some(Typed::Int(whole));
         }
     }
     match super::scalar_ops::apply_binary(op, Scalar::F64(float(a)), Scalar::F64(float(b))) {
-        Scalar::F64(value) => Some(Value::Float(value)),
+        Scalar::F64(value) => Some(Typed::Float(value)),
         _ => None,
     }
 }

@@ -5,23 +5,23 @@ use super::scalar_ops::{apply_binary, apply_unary, cast, compare, store};
 use crate::{Data, Scalar, Shape};
 
 #[derive(Clone, Copy)]
-enum Value {
+enum Register {
     Number(Scalar),
     Truth(bool),
 }
 
-impl Value {
+impl Register {
     fn number(self) -> Scalar {
         match self {
-            Value::Number(value) => value,
-            Value::Truth(value) => Scalar::S32(value.into()),
+            Register::Number(value) => value,
+            Register::Truth(value) => Scalar::S32(value.into()),
         }
     }
 
     fn truth(self) -> bool {
         match self {
-            Value::Number(value) => value.as_f64() != 0.0,
-            Value::Truth(value) => value,
+            Register::Number(value) => value.as_f64() != 0.0,
+            Register::Truth(value) => value,
         }
     }
 }
@@ -35,7 +35,7 @@ impl Value {
 /// There are fewer inputs or params than the program has, or `shape` has fewer dimensions than it uses.
 pub fn interpret(program: &Program, inputs: &[Data], params: &[Scalar], shape: &Shape) -> Vec<Data> {
     let mut outputs: Vec<Vec<Scalar>> = vec![Vec::with_capacity(shape.len()); program.outputs().len()];
-    let mut registers: Vec<Value> = Vec::with_capacity(program.ops().len());
+    let mut registers: Vec<Register> = Vec::with_capacity(program.ops().len());
     for index in 0..shape.len() {
         registers.clear();
         for op in program.ops() {
@@ -50,34 +50,34 @@ pub fn interpret(program: &Program, inputs: &[Data], params: &[Scalar], shape: &
                         Some(own) => index / own * input.channels + (index % own).min(input.channels - 1),
                         None => index,
                     };
-                    Value::Number(load(&inputs[slot], at))
+                    Register::Number(load(&inputs[slot], at))
                 }
                 Op::Channel { slot, channel, of } => {
                     let pixel = index / program.pixel().unwrap_or(of);
-                    Value::Number(load(&inputs[slot], pixel * of + channel))
+                    Register::Number(load(&inputs[slot], pixel * of + channel))
                 }
                 Op::Gather { slot, index } => {
                     let last = inputs[slot].len().saturating_sub(1) as i64;
                     let at = number(index).as_i64().clamp(0, last);
-                    Value::Number(load(&inputs[slot], at as usize))
+                    Register::Number(load(&inputs[slot], at as usize))
                 }
-                Op::Const(value) => Value::Number(value),
-                Op::Param(slot) => Value::Number(params[slot]),
-                Op::Index => Value::Number(Scalar::S32(index as i32)),
+                Op::Const(value) => Register::Number(value),
+                Op::Param(slot) => Register::Number(params[slot]),
+                Op::Index => Register::Number(Scalar::S32(index as i32)),
                 Op::Coord(axis) => {
                     let inner: usize = shape.dims()[axis + 1..].iter().product();
-                    Value::Number(Scalar::S32((index / inner % shape.dims()[axis]) as i32))
+                    Register::Number(Scalar::S32((index / inner % shape.dims()[axis]) as i32))
                 }
-                Op::Dim(axis) => Value::Number(Scalar::S32(shape.dims()[axis] as i32)),
-                Op::Unary(op, a) => Value::Number(apply_unary(op, number(a))),
-                Op::Binary(op, a, b) => Value::Number(apply_binary(op, number(a), number(b))),
-                Op::Compare(op, a, b) => Value::Truth(compare(op, number(a), number(b))),
-                Op::Logic(LogicOp::And, a, b) => Value::Truth(truth(a) && truth(b)),
-                Op::Logic(LogicOp::Or, a, b) => Value::Truth(truth(a) || truth(b)),
-                Op::Not(a) => Value::Truth(!truth(a)),
+                Op::Dim(axis) => Register::Number(Scalar::S32(shape.dims()[axis] as i32)),
+                Op::Unary(op, a) => Register::Number(apply_unary(op, number(a))),
+                Op::Binary(op, a, b) => Register::Number(apply_binary(op, number(a), number(b))),
+                Op::Compare(op, a, b) => Register::Truth(compare(op, number(a), number(b))),
+                Op::Logic(LogicOp::And, a, b) => Register::Truth(truth(a) && truth(b)),
+                Op::Logic(LogicOp::Or, a, b) => Register::Truth(truth(a) || truth(b)),
+                Op::Not(a) => Register::Truth(!truth(a)),
                 Op::Select(c, a, b) => registers[if truth(c) { a } else { b }],
-                Op::Cast(a, dtype) => Value::Number(as_register(cast(number(a), dtype))),
-                Op::Stored(a, dtype) => Value::Number(as_register(store(number(a), dtype))),
+                Op::Cast(a, dtype) => Register::Number(as_register(cast(number(a), dtype))),
+                Op::Stored(a, dtype) => Register::Number(as_register(store(number(a), dtype))),
                 Op::Store { slot, value } => {
                     outputs[slot].push(store(number(value), program.outputs()[slot]));
                     registers[value]

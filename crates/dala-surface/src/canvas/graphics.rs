@@ -6,7 +6,7 @@ use dala_compute::{Buffer, DType, Device};
 use crate::SurfaceError;
 use crate::canvas::check_sides;
 use crate::gpu::{drawing, guarded};
-use crate::picture::{Layout, Picture};
+use crate::picture::{Layout, Snapshot};
 
 /// Pixels as they are: no colour space is applied to them.
 pub(crate) const FORMAT: wgpu::TextureFormat = wgpu::TextureFormat::Rgba8Unorm;
@@ -121,7 +121,7 @@ impl GraphicsCanvas {
     }
 
     /// Reads the shown texture: this is what leaves the device, and the device counts it.
-    pub(crate) fn shown(&mut self) -> Result<Picture, SurfaceError> {
+    pub(crate) fn shown(&mut self) -> Result<Snapshot, SurfaceError> {
         let (width, height) = (self.shown.width(), self.shown.height());
         let stride = (width * 4).next_multiple_of(wgpu::COPY_BYTES_PER_ROW_ALIGNMENT);
         let readback = kept(&mut self.readback, &self.device, height, stride)?;
@@ -142,7 +142,7 @@ impl GraphicsCanvas {
         let bytes = readback.read_bytes()?;
         let rows = bytes.chunks_exact(stride as usize);
         let rgba = rows.flat_map(|row| &row[..width as usize * 4]).copied().collect();
-        Ok(Picture { width, height, rgba })
+        Ok(Snapshot { width, height, rgba })
     }
 }
 

@@ -3,18 +3,18 @@
 use dala_compute::Buffer;
 
 use crate::canvas::check_sides;
-use crate::picture::{Layout, Picture};
+use crate::picture::{Layout, Snapshot};
 use crate::{Surface, SurfaceError};
 
 pub(crate) struct HostCanvas {
-    shown: Picture,
+    shown: Snapshot,
     next: Option<Vec<u8>>,
 }
 
 impl HostCanvas {
     pub(crate) fn new(width: u32, height: u32) -> Result<HostCanvas, SurfaceError> {
         check_sides(width, height, Surface::MAX_HOST_SIDE)?;
-        Ok(HostCanvas { shown: Picture::black(width, height), next: None })
+        Ok(HostCanvas { shown: Snapshot::black(width, height), next: None })
     }
 
     pub(crate) fn set_buffer(&mut self, buffer: &Buffer, layout: Layout) -> Result<(), SurfaceError> {
@@ -32,7 +32,7 @@ impl HostCanvas {
         }
     }
 
-    pub(crate) fn shown(&self) -> &Picture {
+    pub(crate) fn shown(&self) -> &Snapshot {
         &self.shown
     }
 }

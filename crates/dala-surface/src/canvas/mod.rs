@@ -7,7 +7,7 @@ pub(crate) mod host;
 use dala_compute::{Buffer, Device};
 
 use crate::SurfaceError;
-use crate::picture::{Layout, Picture};
+use crate::picture::{Layout, Snapshot};
 
 /// Two pictures: the one that is shown, and the next one.
 pub(crate) enum Canvas {
@@ -70,7 +70,7 @@ impl Canvas {
     }
 
     /// The picture that is shown.
-    pub(crate) fn shown(&mut self) -> Result<Picture, SurfaceError> {
+    pub(crate) fn shown(&mut self) -> Result<Snapshot, SurfaceError> {
         match self {
             #[cfg(feature = "graphics")]
             Canvas::Graphics(canvas) => canvas.shown(),

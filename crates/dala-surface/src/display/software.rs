@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::fitted;
 use super::window::Window;
 use crate::SurfaceError;
-use crate::picture::Picture;
+use crate::picture::Snapshot;
 
 pub(crate) struct Software {
     surface: softbuffer::Surface<Arc<winit::window::Window>, Arc<winit::window::Window>>,
@@ -22,7 +22,7 @@ impl Software {
         Ok(Software { surface: softbuffer::Surface::new(&context, window.handle()).map_err(failed)? })
     }
 
-    pub(crate) fn show(&mut self, picture: &Picture, window: &Window) -> Result<(), SurfaceError> {
+    pub(crate) fn show(&mut self, picture: &Snapshot, window: &Window) -> Result<(), SurfaceError> {
         let (across, down) = window.size();
         let (Some(columns), Some(rows)) = (NonZeroU32::new(across), NonZeroU32::new(down)) else {
             // Minimised: there is nothing to draw on.

@@ -6,7 +6,7 @@ use super::fitted;
 use super::window::Window;
 use crate::SurfaceError;
 use crate::canvas::graphics::GraphicsCanvas;
-use crate::gpu::{Part, draw, drawing, guarded};
+use crate::gpu::{Region, draw, drawing, guarded};
 
 pub(crate) struct Swapchain {
     surface: wgpu::Surface<'static>,
@@ -101,7 +101,7 @@ impl Swapchain {
                         },
                     ],
                 });
-                let part = Part { x: left as f32, y: top as f32, width: width as f32, height: height as f32 };
+                let part = Region { x: left as f32, y: top as f32, width: width as f32, height: height as f32 };
                 let mut encoder = device.create_command_encoder(&Default::default());
                 let target = frame.texture.create_view(&Default::default());
                 draw(&mut encoder, &target, &self.pipeline, &bound, Some(part));

@@ -666,7 +666,7 @@ defmodule Dala.Gpu.Compute do
   defdelegate stats, to: Device
 
   @doc """
-  Calls a function, and takes down what the device did meanwhile, for whomever: `{result, json}`. The text is that of a file
+  Calls a function, and records what the device did meanwhile, for whomever: `{result, json}`. The text is that of a file
   for [ui.perfetto.dev](https://ui.perfetto.dev) or `chrome://tracing`, with the commands that waited in each lane, what the
   device worked on, and its memory.
 

@@ -12,18 +12,18 @@ use crate::owners::later;
 const WORTH_HOLDING: usize = 16 * 1024;
 
 /// A binary of the VM's, kept alive by an environment of its own. It is read where it lies.
-struct Held {
+struct HeldBinary {
     address: *const u8,
     len: usize,
     _env: OwnedEnv,
 }
 
 // SAFETY: binaries of the VM are never changed, and the environment keeps this one alive.
-unsafe impl Send for Held {}
+unsafe impl Send for HeldBinary {}
 // SAFETY: as above; the environment itself is not used again.
-unsafe impl Sync for Held {}
+unsafe impl Sync for HeldBinary {}
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for HeldBinary {
     fn as_ref(&self) -> &[u8] {
         // SAFETY: the address and length of a binary that the environment keeps alive.
         unsafe { std::slice::from_raw_parts(self.address, self.len) }
@@ -43,7 +43,7 @@ pub(crate) fn host_data(term: Term) -> Option<HostData> {
         let bytes: Binary = saved.load(env).decode().ok()?;
         Some((bytes.as_slice().as_ptr(), bytes.len()))
     });
-    place.map(|(address, len)| HostData::new(Held { address, len, _env: env }))
+    place.map(|(address, len)| HostData::new(HeldBinary { address, len, _env: env }))
 }
 
 /// What was read from a device, until the last binary that shows it is gone.

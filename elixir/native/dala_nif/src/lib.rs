@@ -644,13 +644,13 @@ fn pipeline_warm(env: Env, device: Dev, pipeline: ResourceArc<Pipeline>, at_leas
 
 // Traces.
 
-/// Begins to take down what the device does; nil if somebody does so already.
+/// Begins to record what the device does; nil if somebody does so already.
 #[rustler::nif]
 fn trace_start(device: Dev) -> Option<ResourceArc<Tracing>> {
     measured("trace_start", || Tracing::start(device).map(ResourceArc::new))
 }
 
-/// Ends that: what was taken down, as the text of a file; nil if it was ended before.
+/// Ends that: what was recorded, as the text of a file; nil if it was ended before.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn trace_stop(tracing: ResourceArc<Tracing>) -> Option<String> {
     tracing.stop().map(|trace| dala_compute::trace::to_perfetto(&trace))

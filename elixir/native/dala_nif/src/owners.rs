@@ -82,9 +82,9 @@ fn cancel(commands: Vec<Command>) {
 
 /// Does something that a scheduler of the VM has no time for, in order.
 pub(crate) fn later(work: impl FnOnce() + Send + 'static) {
-    type Work = Box<dyn FnOnce() + Send>;
-    static QUEUE: LazyLock<Option<mpsc::Sender<Work>>> = LazyLock::new(|| {
-        let (sender, receiver) = mpsc::channel::<Work>();
+    type Chore = Box<dyn FnOnce() + Send>;
+    static QUEUE: LazyLock<Option<mpsc::Sender<Chore>>> = LazyLock::new(|| {
+        let (sender, receiver) = mpsc::channel::<Chore>();
         let serve = move || {
             for work in receiver {
                 // A panic must not keep what comes after it from being done.

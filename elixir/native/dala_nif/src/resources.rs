@@ -7,7 +7,7 @@ use dala_compute::{Buffer, Device};
 use crate::models::Models;
 use crate::owners::later;
 
-/// A device, whether somebody takes down what it does, and the models that were loaded.
+/// A device, whether somebody records what it does, and the models that were loaded.
 pub(crate) struct DeviceResource(pub(crate) Device, pub(crate) AtomicBool, pub(crate) Models);
 
 /// A buffer.

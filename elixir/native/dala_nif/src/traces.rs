@@ -38,7 +38,7 @@ fn end(device: &DeviceResource) -> Trace {
 impl Drop for Tracing {
     fn drop(&mut self) {
         if let Some(device) = lock(&self.0).take() {
-            // Much may have been taken down: that is no work for a scheduler.
+            // Much may have been recorded: that is no work for a scheduler.
             later(move || drop(end(&device)));
         }
     }

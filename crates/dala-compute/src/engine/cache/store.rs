@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_is_found_again() {
+    fn kept_kernels_are_found_by_the_next_process() {
         let folder = Folder::new();
         folder.store(1 << 20).put(key("one"), b"machine code");
         let again = folder.store(1 << 20);
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_used_for_the_longest_time_goes_first() {
+    fn least_recently_used_files_go_first() {
         let folder = Folder::new();
         let store = folder.store(10_000);
         for number in 0..20 {

@@ -7,7 +7,7 @@ use cubecl::server::Handle;
 use cubecl_server::storage::{BytesResource, ManagedResource};
 
 use super::super::error::EngineError;
-use super::super::heap::{Heap, Slot};
+use super::super::heap::{ChunkSlot, Heap};
 use super::super::launch::Memory;
 
 pub(super) type SharedHeap = Arc<Mutex<Heap<Arc<Chunk>>>>;
@@ -22,22 +22,22 @@ pub(super) struct Chunk {
 unsafe impl Sync for Chunk {}
 
 /// A whole chunk or a slot of one.
-pub(super) struct Piece {
+pub(super) struct CpuBlock {
     pub(super) handle: Handle,
     pub(super) at: *mut u8,
     /// Why it was not written.
     pub(super) failure: Mutex<Option<EngineError>>,
     pub(super) failed: Arc<AtomicUsize>,
     pub(super) _chunk: Arc<Chunk>,
-    pub(super) slot: Option<(Slot, SharedHeap)>,
+    pub(super) slot: Option<(ChunkSlot, SharedHeap)>,
 }
 
 // SAFETY: the pointer is to memory that the chunk keeps in place, and whose use the callers of the engine order.
-unsafe impl Send for Piece {}
+unsafe impl Send for CpuBlock {}
 // SAFETY: as above.
-unsafe impl Sync for Piece {}
+unsafe impl Sync for CpuBlock {}
 
-impl Piece {
+impl CpuBlock {
     pub(super) fn fail(&self, error: Option<EngineError>) {
         let mut failure = lock(&self.failure);
         match (failure.is_some(), error.is_some()) {
@@ -49,7 +49,7 @@ impl Piece {
     }
 }
 
-impl Drop for Piece {
+impl Drop for CpuBlock {
     fn drop(&mut self) {
         self.fail(None);
         if let Some((slot, heap)) = &self.slot {
@@ -63,6 +63,6 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-pub(super) fn piece(memory: &Memory) -> Result<&Piece, EngineError> {
-    memory.inner.downcast_ref::<Piece>().ok_or_else(|| EngineError::internal("memory of another engine"))
+pub(super) fn piece(memory: &Memory) -> Result<&CpuBlock, EngineError> {
+    memory.inner.downcast_ref::<CpuBlock>().ok_or_else(|| EngineError::internal("memory of another engine"))
 }

@@ -29,7 +29,7 @@ use dala_plan::{DeviceFacts, Task};
 use smallvec::SmallVec;
 
 use super::adapter::Adapter;
-use super::ending::Call;
+use super::ending::EngineCall;
 use super::error::EngineError;
 use super::guard::guarded;
 use super::heap;
@@ -38,7 +38,7 @@ use super::interface::{Engine, Synchronisation};
 use super::launch::{Launch, Memory, Sequence};
 use code::NotReady;
 use forms::{Forms, Shape};
-use memory::{Chunk, Piece, SharedHeap, lock, piece};
+use memory::{Chunk, CpuBlock, SharedHeap, lock, piece};
 use ready::{Length, Pass, Ready};
 use server::{Taken, TakingServer, codes, taken};
 
@@ -198,7 +198,7 @@ impl CpuEngine {
     fn obtain(&self, kernels: Vec<Box<dyn CubeKernel>>) -> Result<HashMap<KernelId, EngineError>, EngineError> {
         let codes = codes().ok_or_else(|| EngineError::internal("the CPU device has no code"))?;
         // They are built with a compiler that the end of the process must not meet.
-        let _building = Call::begin()?;
+        let _building = EngineCall::begin()?;
         Ok(codes.obtain(kernels, self.threads(), &self.made))
     }
 
@@ -271,7 +271,8 @@ impl Engine for CpuEngine {
         }
         let at = base.wrapping_add(offset as usize);
         let slot = room.slot.map(|slot| (slot, self.heap.clone()));
-        let piece = Piece { handle, at, failure: Mutex::default(), failed: self.failed.clone(), _chunk: chunk, slot };
+        let piece =
+            CpuBlock { handle, at, failure: Mutex::default(), failed: self.failed.clone(), _chunk: chunk, slot };
         Ok(Memory { capacity, inner: Arc::new(piece) })
     }
 

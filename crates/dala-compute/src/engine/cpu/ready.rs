@@ -52,23 +52,23 @@ impl Length {
 
 /// A launch over known memory.
 pub(super) struct Ready {
-    work: Work,
+    work: Recorded,
     units: u32,
     length: Arc<Length>,
 }
 
-struct Work {
+struct Recorded {
     code: Code,
     data: PlironData,
 }
 
-impl Units for Work {
+impl Units for Recorded {
     fn run_unit(&self, unit: u32) {
         self.run(&mut self.arguments(), unit);
     }
 }
 
-impl Work {
+impl Recorded {
     /// The arguments of a run, which differ in the unit. A clone would count references, on a line that all threads write.
     fn arguments(&self) -> ManuallyDrop<PlironData> {
         // SAFETY: it is never dropped, and what it refers to lives in `self` as long as it does: it stays in here.
@@ -83,12 +83,12 @@ impl Work {
 }
 
 impl Ready {
-    /// The launch that was taken down, with its buffers elsewhere.
+    /// The launch that was recorded, with its buffers elsewhere.
     pub(super) fn new(taken: &Taken, buffers: impl Iterator<Item = *mut u8>, length: Arc<Length>) -> Ready {
         let pointers = buffers.map(<*mut u8>::cast).collect();
         let data = PlironData::new(pointers, taken.numbers.clone(), taken.cubes, Vec::new());
         let code = taken.code.clone();
-        Ready { units: code.units.iter().product(), work: Work { code, data }, length }
+        Ready { units: code.units.iter().product(), work: Recorded { code, data }, length }
     }
 
     fn is_shareable(&self) -> bool {

@@ -1,5 +1,5 @@
 //! The engine's CPU server with its threads taken away: memory, copies and reports are the engine's own, and a launch is
-//! taken down instead of executed.
+//! recorded instead of executed.
 
 use std::cell::RefCell;
 use std::sync::{Arc, OnceLock};
@@ -39,7 +39,7 @@ pub(super) struct Taken {
 unsafe impl Send for Taken {}
 
 thread_local! {
-    /// What was taken down last, on the device's thread.
+    /// What was recorded last, on the device's thread.
     static TAKEN: RefCell<Option<Result<Taken, NotReady>>> = const { RefCell::new(None) };
 }
 
@@ -53,7 +53,7 @@ pub(super) fn taken<T>(describe: impl FnOnce() -> T) -> (T, Option<Result<Taken,
 /// The machine code of this process. A server that is opened again finds what it had.
 static CODES: OnceLock<Codes> = OnceLock::new();
 
-/// The machine code that launches are taken down with, once there is a server.
+/// The machine code that launches are recorded with, once there is a server.
 pub(super) fn codes() -> Option<&'static Codes> {
     CODES.get()
 }

@@ -120,7 +120,7 @@ fn programs_print() {
 }
 
 #[test]
-fn what_it_computes() {
+fn expressions_compute_what_they_say() {
     let floats = |values: &[f32]| Data::F32(values.to_vec());
     assert_eq!(compute("x * (1 / 2)", floats(&[3.0]), DType::F32), floats(&[1.5]), "literals divide exactly");
     assert_eq!(compute("x / 2", Data::S32(vec![-3, 3]), DType::S32), Data::S32(vec![-1, 1]));

@@ -5,10 +5,10 @@ use crate::words::times;
 
 /// Weighted sums along the middle axis: from `{outer, from, inner}` to `{outer, to, inner}`.
 ///
-/// The step's first read is a table of `to * taps` positions along the axis (`u32`, [`Weigh::NOWHERE`] for nothing), the second one of as many weights
+/// The step's first read is a table of `to * taps` positions along the axis (`u32`, [`AxisSum::NOWHERE`] for nothing), the second one of as many weights
 /// (`f32`). The store program gets the sum as value 0.
 #[derive(Clone, Debug)]
-pub struct Weigh {
+pub struct AxisSum {
     /// How many blocks there are.
     pub outer: usize,
     /// How many places the axis has before.
@@ -25,12 +25,12 @@ pub struct Weigh {
     pub store: Fragment,
 }
 
-impl Weigh {
+impl AxisSum {
     /// A position that counts for nothing.
     pub const NOWHERE: u32 = u32::MAX;
 }
 
-impl TaskKind for Weigh {
+impl TaskKind for AxisSum {
     super::fragments!(load, store);
 
     fn describe(&self) -> String {

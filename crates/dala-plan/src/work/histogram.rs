@@ -5,7 +5,7 @@ use crate::words;
 
 /// Counts elements by bins, in `parts` parts: `{parts, bins}` counts of type `u32`.
 #[derive(Clone, Debug)]
-pub struct Count {
+pub struct Histogram {
     /// How many elements there are.
     pub len: usize,
     /// How many bins there are.
@@ -16,7 +16,7 @@ pub struct Count {
     pub bin: Fragment,
 }
 
-impl TaskKind for Count {
+impl TaskKind for Histogram {
     super::fragments!(bin);
 
     fn describe(&self) -> String {

@@ -2,31 +2,31 @@
 
 use cubecl::prelude::*;
 use dala_plan::DeviceFacts;
-use dala_plan::work::Weigh;
+use dala_plan::work::AxisSum;
 use dala_plan::work::width::dividing_width;
 
 use super::{Bound, Geometry, LaunchRefused, Launcher};
 use crate::device::args::{Buffers, Scalars};
 use crate::device::emit::Layout;
 use crate::device::fragment::{
-    CompileCount, Part, Values, Whereabouts, count_compilation, fragment_store, fragment_value,
+    CompileCount, FragmentCode, Values, Whereabouts, count_compilation, fragment_store, fragment_value,
 };
 
 /// What shapes the code.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
 struct WeighCode {
-    load: Part,
-    store: Part,
+    load: FragmentCode,
+    store: FragmentCode,
     /// Whether the lanes of a vector share their place on the axis.
     together: bool,
 }
 
 /// Whether vectors of `width` elements never straddle two places of the axis.
-fn together(weigh: &Weigh, width: usize) -> bool {
+fn together(weigh: &AxisSum, width: usize) -> bool {
     width > 1 && weigh.inner.is_multiple_of(width)
 }
 
-impl Launcher for Weigh {
+impl Launcher for AxisSum {
     fn geometry(&self, facts: &DeviceFacts) -> Geometry {
         let width = dividing_width(self.inner, if facts.cpu { 16 } else { 4 });
         // Four lanes make a word of bytes, which is the least that can be stored everywhere.
@@ -48,7 +48,7 @@ impl Launcher for Weigh {
         let reads = bound.fragment_reads(&[&self.load], load_layout, 2, loaded / load_layout.width, 0)?;
         let binding = layout.binding(self.store.program.outputs()[0], 1);
         let output = bound.output(0, binding.elem, binding.width, items)?;
-        let [load, store] = Part::each([&self.load, &self.store], 2);
+        let [load, store] = FragmentCode::each([&self.load, &self.store], 2);
         // SAFETY: positions come from the axis's sizes, and those in the table were checked against them by its maker.
         unsafe {
             weigh_axis::launch_unchecked(

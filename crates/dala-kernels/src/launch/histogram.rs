@@ -2,14 +2,14 @@
 
 use cubecl::prelude::*;
 use dala_plan::DeviceFacts;
-use dala_plan::work::Count;
+use dala_plan::work::Histogram;
 
 use super::{Bound, Geometry, LaunchRefused, Launcher};
 use crate::device::args::{Buffers, Scalars};
 use crate::device::emit::Layout;
-use crate::device::fragment::{CompileCount, Part, Values, Whereabouts, count_compilation, fragment_value};
+use crate::device::fragment::{CompileCount, FragmentCode, Values, Whereabouts, count_compilation, fragment_value};
 
-impl Launcher for Count {
+impl Launcher for Histogram {
     fn geometry(&self, facts: &DeviceFacts) -> Geometry {
         Geometry::spread(self.parts, 1, facts)
     }
@@ -20,7 +20,7 @@ impl Launcher for Count {
         let layout = bound.layout(1);
         let reads = bound.fragment_reads(&[&self.bin], layout, 0, self.len, 0)?;
         let output = bound.slice_mut(0, 4, self.parts * self.bins)?;
-        let [bin] = Part::each([&self.bin], 0);
+        let [bin] = FragmentCode::each([&self.bin], 0);
         // SAFETY: each part stays in its own row of bins and in its own share of the elements.
         unsafe {
             count_bins::launch_unchecked(
@@ -55,7 +55,7 @@ fn count_bins(
     parts: u32,
     share: u32,
     steps: u32,
-    #[comptime] bin: Part,
+    #[comptime] bin: FragmentCode,
     #[comptime] layout: Layout,
     #[comptime] compiled: CompileCount,
 ) {

@@ -5,19 +5,19 @@ use crate::words::count;
 use crate::{DeviceFacts, Support};
 
 /// How many axes there are beside the columns.
-pub const MOVE_AXES: usize = 3;
+pub const COPY_AXES: usize = 3;
 
 /// Moves words: element `(a, b, c, column)` of an output `{axes..., columns}` is found at `from + a * strides[0] + b *
 /// strides[1] + c * strides[2] + column * column_stride`, and goes to `to + row * row_stride + column`, where `row` counts the
 /// axes row by row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Move {
+pub struct StridedCopy {
     /// Bytes of a word: four, or one where a device has such.
     pub word: usize,
     /// The sizes of the axes beside the columns.
-    pub axes: [usize; MOVE_AXES],
+    pub axes: [usize; COPY_AXES],
     /// How far one step along each of them moves in the input.
-    pub strides: [i64; MOVE_AXES],
+    pub strides: [i64; COPY_AXES],
     /// How many words lie side by side in the output.
     pub columns: usize,
     /// How far one step along them moves in the input.
@@ -32,7 +32,7 @@ pub struct Move {
     pub sizes: (usize, usize),
 }
 
-impl Move {
+impl StridedCopy {
     /// Whether a device moves words of so many bytes.
     pub fn fits(word: usize, facts: &DeviceFacts) -> bool {
         word == 4 || facts.u8 == Support::Native
@@ -62,7 +62,7 @@ impl Move {
     }
 }
 
-impl TaskKind for Move {
+impl TaskKind for StridedCopy {
     fn describe(&self) -> String {
         let word = if self.word == 1 { "byte" } else { "word" };
         format!("move, {} of {}", count(self.rows(), "row"), count(self.columns, word))

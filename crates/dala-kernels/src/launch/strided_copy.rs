@@ -4,7 +4,7 @@
 use cubecl::ir::UIntKind;
 use cubecl::prelude::*;
 use dala_plan::DeviceFacts;
-use dala_plan::work::Move;
+use dala_plan::work::StridedCopy;
 use dala_plan::work::width::{dividing_width, fitting_width};
 
 use super::{Bound, Geometry, LaunchRefused, Launcher, check_elements};
@@ -16,7 +16,7 @@ use crate::device::fragment::{CompileCount, count_compilation, load, store};
 const FEW: usize = 2;
 
 /// How many words are written at a time.
-fn width(task: &Move, facts: &DeviceFacts) -> usize {
+fn width(task: &StridedCopy, facts: &DeviceFacts) -> usize {
     if facts.cpu {
         // Words that are found one by one take as long in narrow vectors, less of which is moved twice.
         return fitting_width(task.columns, if task.column_stride == 1 { 64 / task.word } else { 16 });
@@ -36,13 +36,13 @@ fn chunk(vectors: usize, facts: &DeviceFacts) -> usize {
 }
 
 /// Width, vectors of a row, and pieces that a row is cut into.
-fn sizes(task: &Move, facts: &DeviceFacts) -> (usize, usize, usize) {
+fn sizes(task: &StridedCopy, facts: &DeviceFacts) -> (usize, usize, usize) {
     let width = width(task, facts);
     let vectors = task.columns.div_ceil(width);
     (width, vectors, vectors.div_ceil(chunk(vectors, facts)))
 }
 
-impl Launcher for Move {
+impl Launcher for StridedCopy {
     fn geometry(&self, facts: &DeviceFacts) -> Geometry {
         let (width, _, pieces) = sizes(self, facts);
         Geometry::spread(self.rows() * pieces, width, facts)
