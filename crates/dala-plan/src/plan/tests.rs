@@ -89,7 +89,7 @@ fn halves(ty: &TensorType) -> Lowering {
 }
 
 /// The value of a fragment at an element, given what the kernel around it computed.
-fn fragment_at(fragment: &Fragment, reads: &[Data], element: usize, values: &[Scalar]) -> Scalar {
+fn fragment_at(fragment: &Fragment, reads: &[Data], (element, columns): (usize, usize), values: &[Scalar]) -> Scalar {
     use crate::work::Source;
     let inputs: Vec<Data> = fragment
         .sources
@@ -98,9 +98,8 @@ fn fragment_at(fragment: &Fragment, reads: &[Data], element: usize, values: &[Sc
         .map(|(source, input)| {
             let value = match source {
                 Source::Value(number) => values[*number],
-                Source::Own(read) | Source::Column(read) => {
-                    reads[*read].get(if input.broadcast { 0 } else { element }).unwrap()
-                }
+                Source::Own(read) => reads[*read].get(if input.broadcast { 0 } else { element }).unwrap(),
+                Source::Column(read) => reads[*read].get(element % columns).unwrap(),
             };
             Data::collect(input.dtype, [value])
         })
@@ -141,7 +140,7 @@ fn run(task: &Task, reads: &[Vec<u8>], before: &[u8]) -> Vec<Vec<u8>> {
                 let fragments = [&fold.phases[0].of, finish_of(fold)];
                 let uses = fragments.iter().flat_map(|fragment| fragment.sources.iter().zip(fragment.program.inputs()));
                 uses.clone()
-                    .find(|(source, _)| matches!(source, crate::work::Source::Own(own) if *own == read))
+                    .find(|(source, _)| matches!(source, crate::work::Source::Own(own) | crate::work::Source::Column(own) if *own == read))
                     .map(|(_, input)| input.dtype)
                     .unwrap()
             };
@@ -149,7 +148,8 @@ fn run(task: &Task, reads: &[Vec<u8>], before: &[u8]) -> Vec<Vec<u8>> {
                 reads.iter().enumerate().map(|(read, bytes)| Data::from_bytes(dtype(read), bytes)).collect();
             let sum = |row: usize| {
                 Scalar::F32((0..fold.length).fold(0.0f32, |sum, at| {
-                    sum + fragment_at(&fold.phases[0].of, &reads, row * fold.length + at, &[]).as_f64() as f32
+                    let place = (row * fold.length + at, fold.length);
+                    sum + fragment_at(&fold.phases[0].of, &reads, place, &[]).as_f64() as f32
                 }))
             };
             let sums: Vec<Scalar> = (0..fold.outer).map(sum).collect();
@@ -157,7 +157,8 @@ fn run(task: &Task, reads: &[Vec<u8>], before: &[u8]) -> Vec<Vec<u8>> {
                 Finish::Each(_) => fold.outer * fold.length,
                 Finish::Once(_) => fold.outer,
             };
-            let result = |at: usize| fragment_at(finish_of(fold), &reads, at, &[sums[at * fold.outer / results]]);
+            let result =
+                |at: usize| fragment_at(finish_of(fold), &reads, (at, fold.length), &[sums[at * fold.outer / results]]);
             let dtype = finish_of(fold).program.outputs()[0];
             vec![Data::collect(dtype, (0..results).map(result).collect::<Vec<_>>())]
         }
@@ -242,6 +243,8 @@ fn one_by_one(calls: &[LoweredStage], cells: &[Cell], memory: &mut [Vec<u8>]) {
 const RGBA: [usize; 3] = [2, 4, 4];
 const FLAT: [usize; 1] = [32];
 const GRAY: [usize; 2] = [2, 4];
+/// Half of a buffer: what is repeated for its rows.
+const ROW: [usize; 1] = [16];
 
 /// Calls over cells of a few types, some of which lie in the way of others.
 fn random_calls(random: &mut Random) -> (Vec<Cell>, Vec<LoweredStage>) {
@@ -253,8 +256,9 @@ fn random_calls(random: &mut Random) -> (Vec<Cell>, Vec<LoweredStage>) {
         TensorType::new(DType::U8, GRAY),
         TensorType::new(DType::F32, [2]),
         TensorType::new(DType::F32, [1]),
+        TensorType::new(DType::F32, ROW),
     ];
-    let cells: Vec<Cell> = (0..14)
+    let cells: Vec<Cell> = (0..16)
         .map(|number| Cell {
             ty: types[number % types.len()].clone(),
             name: format!("c{number}"),
@@ -306,6 +310,24 @@ fn random_calls(random: &mut Random) -> (Vec<Cell>, Vec<LoweredStage>) {
                         let text = "gather(y, s32(index / 2)) + x";
                         let lowering = self::call(text, &[source, &cells[other].ty], target);
                         LoweredStage::Run { lowering, inputs: vec![from, other], output: to }
+                    }
+                    2 if random.below(2) == 0 && target.dtype == DType::F32 && source.shape.len() == 32 => {
+                        let rows: Vec<usize> =
+                            ready.iter().copied().filter(|row| cells[*row].ty.shape == Shape::from(ROW)).collect();
+                        if rows.is_empty() {
+                            continue;
+                        }
+                        let row = random.pick(&rows);
+                        let text = random.pick(&[
+                            "x + gather(y, index - index / 16 * 16)",
+                            "gather(y, index - index / 16 * 16) * x",
+                            "x + gather(y, index - index / 8 * 8)",
+                        ]);
+                        // Behind a kernel that has rows as long as that.
+                        let above = row_sums(source, 2, true);
+                        calls.push(LoweredStage::Run { lowering: above, inputs: vec![from], output: to });
+                        let lowering = self::call(text, &[target, &cells[row].ty], target);
+                        LoweredStage::Run { lowering, inputs: vec![to, row], output: to }
                     }
                     3 if target.dtype == DType::F32 && source.shape.len() > 1 && random.below(3) == 0 => {
                         LoweredStage::Run { lowering: row_sums(source, 2, true), inputs: vec![from], output: to }
@@ -412,7 +434,7 @@ fn with_constants(
 
 #[test]
 fn plans_compute_what_their_stages_do() {
-    let (mut stages, mut launches, mut prepared) = (0, 0, 0);
+    let (mut stages, mut launches, mut prepared, mut by_column) = (0, 0, 0, 0);
     for seed in 0..6000 {
         let mut random = Random(seed);
         let (cells, calls) = random_calls(&mut random);
@@ -433,6 +455,8 @@ fn plans_compute_what_their_stages_do() {
         prepared += blueprint.preparation.iter().map(|preparation| preparation.steps.len()).sum::<usize>();
         stages += calls.len();
         launches += blueprint.steps.len();
+        let sources = blueprint.steps.iter().flat_map(|step| step.task.kind().fragments()).flat_map(|own| &own.sources);
+        by_column += sources.filter(|source| matches!(source, crate::work::Source::Column(_))).count();
         for step in &blueprint.steps {
             assert!(step.reads.len() + step.writes.len() <= facts.max_bindings, "seed {seed}");
         }
@@ -447,6 +471,7 @@ fn plans_compute_what_their_stages_do() {
         }
     }
     assert!(launches * 2 < stages, "{launches} launches of {stages} stages: little was fused");
+    assert!(by_column > 20, "{by_column} rows were read by the kernel before");
     assert!(prepared > 100, "{prepared} launches over constants alone");
 }
 
@@ -565,6 +590,23 @@ fn launchers_are_asked() {
     assert_eq!(why_apart(&plan(6), 0, 1), "the device has no kernel for both");
     assert_eq!(plan(6).steps.len(), 2);
     assert_eq!(plan(8).steps.len(), 1);
+}
+
+#[test]
+fn repeated_rows_are_read_by_the_kernel_before() {
+    let plan = |row: usize, text: &str| {
+        let cells = [cell("x", false), cell("row", false), cell("t", true), cell("y", false)];
+        let row = Cell { ty: TensorType::new(DType::F32, [row]), ..cells[1].clone() };
+        let cells = [cells[0].clone(), row, cells[2].clone(), cells[3].clone()];
+        planned(&cells, &[("above the sums", &[0], 2), (text, &[2, 1], 3)], 64)
+    };
+    assert_eq!(plan(512, "x * gather(y, index - index / 512 * 512)").steps.len(), 1);
+    // A row of another length than the kernel's own, or that is read at other places.
+    for (row, text) in [(256, "x * gather(y, index - index / 256 * 256)"), (512, "x * gather(y, index / 2)")] {
+        let plan = plan(row, text);
+        assert_eq!(why_apart(&plan, 0, 1), "it looks at more than its own element", "{text}");
+        assert_eq!(plan.steps.len(), 2);
+    }
 }
 
 #[test]
