@@ -34,7 +34,7 @@ pub(crate) enum Command {
     Graph(GraphArgs),
     /// Compare a pipeline on every device with plain Rust
     Verify(VerifyArgs),
-    /// Take down what a device does when a pipeline runs
+    /// Record what a device does when a pipeline runs
     Trace(TraceArgs),
     /// Say what is in photos
     Classify(ClassifyArgs),
