@@ -90,3 +90,14 @@ fn drawn_arrows_are_those_of_cargo() {
     let drawn: Vec<String> = block("## The house", "```text arrows").lines().map(str::to_owned).collect();
     assert_eq!(drawn, real, "the arrows of ARCHITECTURE.md are to be:\n{}", real.join("\n"));
 }
+
+/// The crate of kernels outside of the workspace is built with `--locked`: its list of packages has to follow ours.
+#[test]
+fn outside_crate_is_locked_to_what_it_needs() {
+    let manifest = project().join("examples/own-kernels/Cargo.toml");
+    let mut command = Command::new(env!("CARGO"));
+    let answer =
+        command.args(["tree", "--locked", "--offline", "--depth", "1", "--manifest-path"]).arg(manifest).output();
+    let answer = answer.unwrap();
+    assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
+}
