@@ -267,7 +267,7 @@ defmodule ExCubecl do
   The element types.
 
       iex> ExCubecl.supported_dtypes()
-      [:f32, :f64, :s32, :s64, :u32, :u8]
+      [:f32, :f64, :s32, :s64, :u32, :u8, :f16, :bf16, :s8, :s16, :u16, :u64]
   """
   @spec supported_dtypes() :: [atom()]
   def supported_dtypes, do: Codec.dtypes()

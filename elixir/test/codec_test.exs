@@ -4,10 +4,10 @@ defmodule Dala.Gpu.Compute.CodecTest do
   alias Dala.Gpu.Compute.Codec
 
   test "types and their sizes" do
-    assert Codec.dtypes() == [:f32, :f64, :s32, :s64, :u32, :u8]
-    assert Enum.map(Codec.dtypes(), &Codec.element_size/1) == [4, 8, 4, 8, 4, 1]
+    assert Codec.dtypes() == [:f32, :f64, :s32, :s64, :u32, :u8, :f16, :bf16, :s8, :s16, :u16, :u64]
+    assert Enum.map(Codec.dtypes(), &Codec.element_size/1) == [4, 8, 4, 8, 4, 1, 2, 2, 1, 2, 2, 8]
     assert Codec.dtype?(:f32)
-    refute Codec.dtype?(:f16)
+    refute Codec.dtype?(:f8)
     refute Codec.dtype?("f32")
 
     assert_raise ArgumentError, ~r/unknown element type :f16, expected one of :f32, /, fn ->
@@ -23,6 +23,41 @@ defmodule Dala.Gpu.Compute.CodecTest do
       assert Codec.encode([-2], :s64) == {:ok, <<0xFE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF>>}
       assert Codec.encode([4_294_967_295], :u32) == {:ok, <<0xFF, 0xFF, 0xFF, 0xFF>>}
       assert Codec.encode([0, 7, 255], :u8) == {:ok, <<0, 7, 255>>}
+      assert Codec.encode([1.5, -2], :f16) == {:ok, <<0, 0x3E, 0, 0xC0>>}
+      assert Codec.encode([1.5, -2], :bf16) == {:ok, <<0xC0, 0x3F, 0, 0xC0>>}
+      assert Codec.encode([-2, 127], :s8) == {:ok, <<0xFE, 0x7F>>}
+      assert Codec.encode([-2], :s16) == {:ok, <<0xFE, 0xFF>>}
+      assert Codec.encode([0xFFFE], :u16) == {:ok, <<0xFE, 0xFF>>}
+
+      assert Codec.encode([0xFFFFFFFFFFFFFFFE], :u64) ==
+               {:ok, <<0xFE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF>>}
+    end
+
+    test "16-bit floats are rounded half to even" do
+      for {dtype, cases} <- [
+            f16: [
+              {2049, 2048.0},
+              {2051, 2052.0},
+              {65_519.0, 65_504.0},
+              {6.0e-8, 5.960464477539063e-8},
+              {1.0e-8, 0.0}
+            ],
+            bf16: [
+              {257, 256.0},
+              {259, 260.0},
+              {3.39e38, 3.3895313892515355e38}
+            ]
+          ],
+          {given, expected} <- cases do
+        {:ok, bytes} = Codec.encode([given], dtype)
+        [found] = Codec.decode(bytes, dtype)
+        assert_in_delta found, expected, abs(expected) * 1.0e-9 + 1.0e-40
+      end
+
+      assert {:error, "element 0 is 65520.0, which is too large for f16 (at most 65504)"} =
+               Codec.encode([65_520.0], :f16)
+
+      assert {:error, "element 0 is 3.4e38, which is too large for bf16" <> _} = Codec.encode([3.4e38], :bf16)
     end
 
     test "an empty list is no bytes" do
@@ -39,6 +74,8 @@ defmodule Dala.Gpu.Compute.CodecTest do
                {:ok, <<0, 0, 0x80, 0x7F, 0, 0, 0x80, 0xFF, 0, 0, 0xC0, 0x7F>>}
 
       assert Codec.encode([:neg_infinity], :f64) == {:ok, <<0, 0, 0, 0, 0, 0, 0xF0, 0xFF>>}
+      assert Codec.encode([:infinity, :nan], :f16) == {:ok, <<0, 0x7C, 0, 0x7E>>}
+      assert Codec.encode([:neg_infinity, :nan], :bf16) == {:ok, <<0x80, 0xFF, 0xC0, 0x7F>>}
     end
 
     test "a float that is too large for f32 is an error, not infinity" do
@@ -77,7 +114,11 @@ defmodule Dala.Gpu.Compute.CodecTest do
             {:s32, -2_147_483_648, 2_147_483_647},
             {:s64, -9_223_372_036_854_775_808, 9_223_372_036_854_775_807},
             {:u32, 0, 4_294_967_295},
-            {:u8, 0, 255}
+            {:u8, 0, 255},
+            {:s8, -128, 127},
+            {:s16, -32_768, 32_767},
+            {:u16, 0, 65_535},
+            {:u64, 0, 18_446_744_073_709_551_615}
           ] do
         assert {:ok, bytes} = Codec.encode([low, high], dtype)
         assert Codec.decode(bytes, dtype) == [low, high]
@@ -91,7 +132,7 @@ defmodule Dala.Gpu.Compute.CodecTest do
     end
 
     test "integer types take no floats and no names" do
-      for dtype <- [:s32, :s64, :u32, :u8], bad <- [1.0, :nan, :infinity] do
+      for dtype <- [:s32, :s64, :u32, :u8, :s8, :s16, :u16, :u64], bad <- [1.0, :nan, :infinity] do
         assert {:error, message} = Codec.encode([0, bad], dtype)
         assert message =~ "element 1 is #{inspect(bad)}, which is no #{dtype} ("
       end
@@ -117,8 +158,8 @@ defmodule Dala.Gpu.Compute.CodecTest do
     end
 
     test "an unknown type" do
-      assert {:error, "unknown element type :f16, expected one of :f32, :f64, " <> _} =
-               Codec.encode([1.0], :f16)
+      assert {:error, "unknown element type :f8, expected one of :f32, :f64, " <> _} =
+               Codec.encode([1.0], :f8)
 
       assert {:error, "unknown element type \"f32\"" <> _} = Codec.encode([1.0], "f32")
     end
@@ -151,7 +192,7 @@ defmodule Dala.Gpu.Compute.CodecTest do
     end
 
     test "finds them at every place" do
-      for dtype <- [:f32, :f64],
+      for dtype <- [:f32, :f64, :f16, :bf16],
           count <- 1..20,
           place <- 0..(count - 1),
           special <- [:nan, :infinity, :neg_infinity] do
@@ -172,7 +213,7 @@ defmodule Dala.Gpu.Compute.CodecTest do
 
     test "every length comes back, in order" do
       for dtype <- Codec.dtypes(), length <- 0..40 do
-        list = for n <- 1..length//1, do: if(dtype in [:f32, :f64], do: n + 0.5, else: n)
+        list = for n <- 1..length//1, do: if(dtype in [:f32, :f64, :f16, :bf16], do: n + 0.5, else: n)
         {:ok, bytes} = Codec.encode(list, dtype)
         assert byte_size(bytes) == length * Codec.element_size(dtype)
         assert Codec.decode(bytes, dtype) == list
@@ -189,7 +230,7 @@ defmodule Dala.Gpu.Compute.CodecTest do
         Codec.decode(<<1, 2, 3>>, :f32)
       end
 
-      for unknown <- [:f16, "f32", nil] do
+      for unknown <- [:f8, "f32", nil] do
         message = ~r/unknown element type #{inspect(unknown)}/
         assert_raise ArgumentError, message, fn -> Codec.decode(<<>>, unknown) end
       end

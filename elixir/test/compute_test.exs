@@ -86,12 +86,39 @@ defmodule ComputeTest do
             s32: [-2_147_483_648, 2_147_483_647],
             s64: [-9_223_372_036_854_775_808, 9_223_372_036_854_775_807],
             u32: [0, 4_294_967_295],
-            u8: [0, 255]
+            u8: [0, 255],
+            f16: [1.5, -0.0, 65_504.0, :infinity, :neg_infinity, :nan],
+            bf16: [1.5, -0.0, :infinity, :neg_infinity, :nan],
+            s8: [-128, 127],
+            s16: [-32_768, 32_767],
+            u16: [0, 65_535],
+            u64: [0, 18_446_744_073_709_551_615]
           ] do
         buffer = Compute.buffer(list, {length(list)}, dtype)
         assert Compute.read_list(buffer) == list
         assert Compute.size(buffer) == byte_size(Compute.read(buffer))
       end
+    end
+
+    test "of 16-bit floats compute, as lists and as tensors" do
+      for dtype <- [:f16, :bf16] do
+        halves = Compute.buffer([1.5, 2.0, -0.25], {3}, dtype)
+        assert Compute.run_kernel("elementwise_add", [halves, halves], halves) == :ok
+        assert Compute.read_list(halves) == [3.0, 4.0, -0.5]
+        tensor = Compute.to_nx(halves)
+        assert Nx.type(tensor) == {if(dtype == :f16, do: :f, else: :bf), 16}
+        again = Compute.from_nx(tensor)
+        assert Compute.read_list(again) == [3.0, 4.0, -0.5]
+      end
+    end
+
+    test "of small integers saturate, or wrap if asked" do
+      wide = Compute.buffer([-200, 100, 300], {3}, :s32)
+      small = Compute.buffer_zeros({3}, :s8)
+      assert Compute.run_kernel("cast", [wide], small) == :ok
+      assert Compute.read_list(small) == [-128, 100, 127]
+      assert Compute.run_kernel("cast", [wide], small, %{overflow: "wrap"}) == :ok
+      assert Compute.read_list(small) == [56, 100, 44]
     end
 
     test "may be scalars, or empty" do
@@ -131,7 +158,7 @@ defmodule ComputeTest do
       end
 
       assert_raise ArgumentError, ~r/a shape is a tuple/, fn -> Compute.buffer([1.0], [1]) end
-      assert_raise ArgumentError, ~r/an element type is one of/, fn -> Compute.buffer([1.0], {1}, :f16) end
+      assert_raise ArgumentError, ~r/an element type is one of/, fn -> Compute.buffer([1.0], {1}, :f8) end
       assert_raise ArgumentError, ~r/this is no buffer/, fn -> Compute.read(make_ref()) end
       assert_raise ArgumentError, ~r/this is no buffer/, fn -> Compute.free(:buffer) end
       error = assert_raise Error, fn -> Compute.buffer_zeros({1_000_000, 1_000_000}, :f64) end

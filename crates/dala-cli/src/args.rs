@@ -237,6 +237,8 @@ pub(crate) enum Suite {
     Startup,
     /// What a million pixels cost in pictures of all sizes, the worst beside the best of nearly the same size
     Sizes,
+    /// Arithmetic on each element type, beside a copy of the same bytes
+    Types,
     /// The first result of this process alone, in milliseconds
     #[value(hide = true)]
     Frame,

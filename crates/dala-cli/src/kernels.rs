@@ -81,6 +81,7 @@ fn output_text(rule: &OutputRule) -> String {
     match rule.dtype {
         OutputDType::Inputs => format!("{shape}, element type of the inputs"),
         OutputDType::First => format!("{shape}, element type of the first input"),
+        OutputDType::Rest => format!("{shape}, element type of the inputs but the first"),
         OutputDType::OneOf(allowed) => format!("{shape}, element type one of {}", dtypes(allowed)),
     }
 }

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
-use dala_compute::{DType, Data, ParamKind, ParamValue, Scalar};
+use dala_compute::{DType, Data, ParamKind, ParamValue, Scalar, bf16, f16};
 use serde::Serialize;
 
 /// Reads numbers of an element type. One that the type cannot hold is an error, never another number.
@@ -21,6 +21,12 @@ fn parse(dtype: DType, text: &str) -> Result<Scalar> {
         DType::S64 => parse_as::<i64>(text),
         DType::U32 => parse_as::<u32>(text),
         DType::U8 => parse_as::<u8>(text),
+        DType::F16 => parse_as::<f16>(text),
+        DType::BF16 => parse_as::<bf16>(text),
+        DType::S8 => parse_as::<i8>(text),
+        DType::S16 => parse_as::<i16>(text),
+        DType::U16 => parse_as::<u16>(text),
+        DType::U64 => parse_as::<u64>(text),
     };
     parsed.with_context(|| format!("cannot read `{text}` as {dtype}"))
 }
@@ -51,10 +57,9 @@ pub(crate) fn text(value: Scalar) -> String {
     match value {
         Scalar::F32(v) => v.to_string(),
         Scalar::F64(v) => v.to_string(),
-        Scalar::S32(v) => v.to_string(),
-        Scalar::S64(v) => v.to_string(),
-        Scalar::U32(v) => v.to_string(),
-        Scalar::U8(v) => v.to_string(),
+        Scalar::F16(v) => v.to_string(),
+        Scalar::BF16(v) => v.to_string(),
+        integer => integer.to_string(),
     }
 }
 

@@ -67,7 +67,7 @@ pub use dala_schedule::{
 };
 pub use dala_spec::{
     DType, Data, Element, ExprError, ImageShape, KernelSpec, ParamKind, ParamSpec, ParamValue, Params, Scalar, Shape,
-    ShapeProblem, SpecError, TensorType, Unsupported, param, params,
+    ShapeProblem, SpecError, TensorType, Unsupported, bf16, f16, param, params,
 };
 pub use device::{Device, DeviceOptions, Stats};
 pub use engine::{Backend, BuiltKernel, DeviceInfo, DeviceKind, EngineError, KernelCache, Limits, attend_exit};

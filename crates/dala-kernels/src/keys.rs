@@ -35,6 +35,7 @@ keys! {
     MODE = "mode",
     NORMALIZE = "normalize",
     OPACITY = "opacity",
+    OVERFLOW = "overflow",
     PADDING = "padding",
     RADIUS = "radius",
     RESIZE = "resize",

@@ -16,6 +16,7 @@ pub fn is_numbered(kernel_type: &str) -> bool {
 mod compile;
 mod composite;
 mod device;
+mod elementwise;
 #[cfg(test)]
 pub mod example;
 mod kernel;

@@ -1,5 +1,6 @@
 //! What kernels' plain Rust references work with.
 
+use dala_spec::expr::{store, widen};
 use dala_spec::{DType, Data, ParamKey, ResolvedParams, Scalar, Signature};
 
 /// A call on the host: typed data in, and what the output must be.
@@ -87,14 +88,17 @@ impl Reference<'_> {
         lines
     }
 
-    /// One output element per element of the first input.
+    /// One output element per element of the first input. Integers of 8 and 16 bits are handed over as `s32`, 16-bit floats as
+    /// `f32`; what `f` gives is stored as the output's type.
     pub fn map(&self, f: impl Fn(Scalar) -> Scalar) -> Data {
-        Data::collect(self.dtype(), (0..self.len()).map(|index| f(self.at(0, index))))
+        let element = |index| store(f(widen(self.at(0, index))), self.dtype());
+        Data::collect(self.dtype(), (0..self.len()).map(element))
     }
 
-    /// One output element per pair of elements.
+    /// One output element per pair of elements, as [`map`](Reference::map) does.
     pub fn zip(&self, f: impl Fn(Scalar, Scalar) -> Scalar) -> Data {
-        Data::collect(self.dtype(), (0..self.len()).map(|index| f(self.at(0, index), self.at(1, index))))
+        let element = |index| store(f(widen(self.at(0, index)), widen(self.at(1, index))), self.dtype());
+        Data::collect(self.dtype(), (0..self.len()).map(element))
     }
 }
 
@@ -109,17 +113,32 @@ fn repeated(own: &[usize], output: &[usize], index: usize) -> usize {
     place
 }
 
-/// A function on two values of one type: one formula for floats, one for integers, one for pixels.
+/// A function on two values of one type: one formula for floats and one for integers.
 macro_rules! on_pairs {
-    ($x:ident, $y:ident; float $float:expr; int $int:expr; pixel $pixel:expr) => {
+    ($x:ident, $y:ident; float $float:expr; int $int:expr) => {
         |a: dala_spec::Scalar, b: dala_spec::Scalar| match (a, b) {
             (dala_spec::Scalar::F32($x), dala_spec::Scalar::F32($y)) => dala_spec::Scalar::F32($float),
             (dala_spec::Scalar::F64($x), dala_spec::Scalar::F64($y)) => dala_spec::Scalar::F64($float),
             (dala_spec::Scalar::S32($x), dala_spec::Scalar::S32($y)) => dala_spec::Scalar::S32($int),
             (dala_spec::Scalar::S64($x), dala_spec::Scalar::S64($y)) => dala_spec::Scalar::S64($int),
             (dala_spec::Scalar::U32($x), dala_spec::Scalar::U32($y)) => dala_spec::Scalar::U32($int),
-            (dala_spec::Scalar::U8($x), dala_spec::Scalar::U8($y)) => dala_spec::Scalar::U8($pixel),
+            (dala_spec::Scalar::U64($x), dala_spec::Scalar::U64($y)) => dala_spec::Scalar::U64($int),
             (a, b) => unreachable!("{a:?} and {b:?} in one call"),
+        }
+    };
+}
+
+/// A function on one value: one formula for floats and one for integers.
+macro_rules! on_numbers {
+    ($x:ident; float $float:expr; int $int:expr) => {
+        |value: dala_spec::Scalar| match value {
+            dala_spec::Scalar::F32($x) => dala_spec::Scalar::F32($float),
+            dala_spec::Scalar::F64($x) => dala_spec::Scalar::F64($float),
+            dala_spec::Scalar::S32($x) => dala_spec::Scalar::S32($int),
+            dala_spec::Scalar::S64($x) => dala_spec::Scalar::S64($int),
+            dala_spec::Scalar::U32($x) => dala_spec::Scalar::U32($int),
+            dala_spec::Scalar::U64($x) => dala_spec::Scalar::U64($int),
+            other => unreachable!("{other:?} is widened"),
         }
     };
 }
@@ -140,7 +159,8 @@ macro_rules! kernel_cases {
         #[cfg(test)]
         mod tests {
             use super::*;
-            use dala_spec::{Data::*, Params, TensorType, validate};
+            #[allow(unused_imports, reason = "not every kernel has cases of halves")]
+            use dala_spec::{Data::*, Params, TensorType, bf16, f16, validate};
             $(
                 #[test]
                 fn $name() {
@@ -163,4 +183,4 @@ macro_rules! kernel_cases {
     };
 }
 
-pub(crate) use {kernel_cases, on_floats, on_pairs};
+pub(crate) use {kernel_cases, on_floats, on_numbers, on_pairs};

@@ -17,7 +17,8 @@ pub fn support(kernel: &Kernel, dtype: DType, facts: &DeviceFacts) -> Support {
 /// A small call of `kernel` on elements of `dtype`; none if it does not take them.
 pub fn example(kernel: &Kernel, dtype: DType) -> Option<(Vec<TensorType>, TensorType, Params)> {
     let spec = &kernel.spec;
-    let takes = match spec.inputs.first() {
+    let decides = if spec.output.dtype == OutputDType::Rest { spec.inputs.get(1) } else { spec.inputs.first() };
+    let takes = match decides {
         // Tables and the like have types of their own.
         Some(first) => first.dtypes.contains(&dtype),
         None => matches!(spec.output.dtype, OutputDType::OneOf(dtypes) if dtypes.contains(&dtype)),
@@ -30,6 +31,7 @@ pub fn example(kernel: &Kernel, dtype: DType) -> Option<(Vec<TensorType>, Tensor
         OutputDType::OneOf(_) if kernel.example.is_some_and(|example| example.dtype.is_some()) => {
             kernel.example.and_then(|example| example.dtype).unwrap_or(dtype)
         }
+        OutputDType::OneOf([only]) => *only,
         OutputDType::OneOf(dtypes) if !spec.inputs.is_empty() && dtypes == NUMBERS && dtype != DType::F32 => DType::F32,
         OutputDType::OneOf(dtypes) if dtypes.contains(&dtype) && kernel.example.is_some() => dtype,
         OutputDType::OneOf(_) if !spec.inputs.is_empty() => DType::S32,

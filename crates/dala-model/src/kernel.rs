@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use dala_compute::Device;
 use dala_kernels::{Composite, Kernel};
 use dala_spec::{
-    Class, DType, DTypes, KernelSpec, OutputDType, Shape, ShapeCall, ShapeProblem, Signature, SpecError, TensorType,
-    Tolerance,
+    Class, DType, DTypes, KernelSpec, NUMBERS, OutputDType, Shape, ShapeCall, ShapeProblem, Signature, SpecError,
+    TensorType, Tolerance,
 };
 
 use crate::lower::lower;
@@ -172,14 +172,7 @@ fn shape(inputs: &[Port], output: &Port, call: &ShapeCall) -> Result<Shape, Shap
 
 /// The list of one type.
 fn only(dtype: DType) -> DTypes {
-    match dtype {
-        DType::F32 => &[DType::F32],
-        DType::F64 => &[DType::F64],
-        DType::S32 => &[DType::S32],
-        DType::S64 => &[DType::S64],
-        DType::U32 => &[DType::U32],
-        DType::U8 => &[DType::U8],
-    }
+    NUMBERS.iter().position(|own| *own == dtype).map_or(&[], |place| &NUMBERS[place..=place])
 }
 
 /// A port's name as the name of an argument: small letters, digits and underscores.

@@ -177,7 +177,7 @@ pub mod element_type {
     pub const INT64: i32 = 7;
     /// Truth values, a byte each.
     pub const BOOL: i32 = 9;
-    /// 16-bit floats, which are not read.
+    /// 16-bit floats.
     pub const FLOAT16: i32 = 10;
     /// 64-bit floats.
     pub const DOUBLE: i32 = 11;
@@ -193,16 +193,16 @@ pub mod element_type {
             INT64 => DType::S64,
             UINT32 => DType::U32,
             UINT8 | BOOL => DType::U8,
+            3 => DType::S8,
+            4 => DType::U16,
+            5 => DType::S16,
+            13 => DType::U64,
+            FLOAT16 => DType::F16,
+            16 => DType::BF16,
             0 => return Err("unknown"),
-            3 => return Err("int8"),
-            4 => return Err("uint16"),
-            5 => return Err("int16"),
             8 => return Err("string"),
-            FLOAT16 => return Err("float16"),
-            13 => return Err("uint64"),
             14 => return Err("complex64"),
             15 => return Err("complex128"),
-            16 => return Err("bfloat16"),
             17..=20 => return Err("float8"),
             _ => return Err("a kind that is not known"),
         })

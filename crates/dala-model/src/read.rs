@@ -292,8 +292,8 @@ fn count_elements(tensor: &TensorProto, dtype: DType) -> (usize, usize) {
         DType::F32 => tensor.float_data.len(),
         DType::F64 => tensor.double_data.len(),
         DType::S64 => tensor.int64_data.len(),
-        DType::U32 => tensor.uint64_data.len(),
-        DType::S32 | DType::U8 => tensor.int32_data.len(),
+        DType::U32 | DType::U64 => tensor.uint64_data.len(),
+        _ => tensor.int32_data.len(),
     };
     (count, 0)
 }
@@ -307,9 +307,16 @@ fn take_elements(tensor: TensorProto, dtype: DType) -> Data {
         DType::F64 => Data::F64(tensor.double_data),
         DType::S64 => Data::S64(tensor.int64_data),
         DType::S32 => Data::S32(tensor.int32_data),
+        DType::U64 => Data::U64(tensor.uint64_data),
         // Fields are wider than the elements; a number that does not fit keeps its low bits, as other readers do.
         DType::U32 => Data::U32(tensor.uint64_data.iter().map(|&value| value as u32).collect()),
-        DType::U8 => Data::U8(tensor.int32_data.iter().map(|&value| value as u8).collect()),
+        // 16-bit floats are there as their bits.
+        narrow => {
+            let numbers = tensor.int32_data.iter();
+            let bytes: Vec<u8> =
+                numbers.flat_map(|value| value.to_le_bytes().into_iter().take(narrow.size())).collect();
+            Data::from_bytes(narrow, &bytes)
+        }
     }
 }
 

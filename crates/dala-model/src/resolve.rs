@@ -159,14 +159,7 @@ impl Walk<'_> {
 }
 
 fn filled(scalar: Scalar, len: usize) -> Data {
-    match scalar {
-        Scalar::F32(value) => Data::F32(vec![value; len]),
-        Scalar::F64(value) => Data::F64(vec![value; len]),
-        Scalar::S32(value) => Data::S32(vec![value; len]),
-        Scalar::S64(value) => Data::S64(vec![value; len]),
-        Scalar::U32(value) => Data::U32(vec![value; len]),
-        Scalar::U8(value) => Data::U8(vec![value; len]),
-    }
+    Data::collect(scalar.dtype(), std::iter::repeat_n(scalar, len))
 }
 
 /// Drops layers and constants that no output needs, and numbers the values that are left.

@@ -1,6 +1,5 @@
 //! What a device computes on, and how.
 
-use dala_spec::expr::{BinaryOp, Op, Ty, UnaryOp};
 use dala_spec::{DType, Program, Unsupported};
 
 /// Every buffer's size in bytes is a multiple of this, so that whole vectors can be read and written at its end.
@@ -12,7 +11,9 @@ pub const CAPACITY_STEP: usize = 512;
 pub enum Support {
     /// With instructions of its own for the type.
     Native,
-    /// Four elements in one 32-bit word, taken apart and put together by the kernel.
+    /// Stored as it is, converted when loaded and stored, computed in `f32`.
+    Storage,
+    /// Several elements in one 32-bit word, taken apart and put together by the kernel; computed in `s32` or `f32`.
     Packed,
     /// Not at all: such a call is refused before launch.
     Refused,
@@ -23,6 +24,7 @@ impl Support {
     pub const fn name(self) -> &'static str {
         match self {
             Support::Native => "native",
+            Support::Storage => "storage",
             Support::Packed => "packed",
             Support::Refused => "refused",
         }
@@ -36,12 +38,12 @@ pub struct DeviceFacts {
     pub name: String,
     /// Whether it computes on `f64`.
     pub f64: bool,
-    /// Whether it computes on `s64`.
+    /// Whether it computes on `s64` and `u64`.
     pub s64: bool,
-    /// How it computes on `u8`.
-    pub u8: Support,
-    /// Whether `exp`, `log`, `pow`, `sin`, `cos` and `tanh` work on `f64`. SPIR-V has no such instructions.
-    pub f64_functions: bool,
+    /// How elements of 8 and 16 bits lie in its memory: native or packed, or refused.
+    pub narrow: Support,
+    /// Whether it converts between `f16` and `f32` itself, where elements of 16 bits are native: the kernel does elsewhere.
+    pub converts_f16: bool,
     /// Whether the driver's compiler reorders float arithmetic, as graphics drivers do: kernels then hide sums and products
     /// from it, so that each is rounded by itself.
     pub reorders_floats: bool,
@@ -62,8 +64,8 @@ impl DeviceFacts {
             name: "cpu".to_owned(),
             f64: true,
             s64: true,
-            u8: Support::Native,
-            f64_functions: true,
+            narrow: Support::Native,
+            converts_f16: true,
             reorders_floats: false,
             max_bindings: 1024,
             cpu: true,
@@ -78,8 +80,8 @@ impl DeviceFacts {
             name: "gpu".to_owned(),
             f64: false,
             s64: false,
-            u8: Support::Packed,
-            f64_functions: false,
+            narrow: Support::Packed,
+            converts_f16: false,
             reorders_floats: true,
             max_bindings: 30,
             cpu: false,
@@ -94,9 +96,15 @@ impl DeviceFacts {
         match dtype {
             DType::F32 | DType::S32 | DType::U32 => Support::Native,
             DType::F64 => native(self.f64),
-            DType::S64 => native(self.s64),
-            DType::U8 => self.u8,
+            DType::S64 | DType::U64 => native(self.s64),
+            DType::F16 | DType::BF16 if self.narrow == Support::Native => Support::Storage,
+            DType::U8 | DType::S8 | DType::U16 | DType::S16 | DType::F16 | DType::BF16 => self.narrow,
         }
+    }
+
+    /// How many elements of a type travel in one word, where the kernel takes them apart; 1 elsewhere.
+    pub fn per_word(&self, dtype: DType) -> usize {
+        if self.narrow == Support::Packed { per_word(dtype) } else { 1 }
     }
 
     /// The element types the device computes on.
@@ -129,24 +137,15 @@ impl DeviceFacts {
         for dtype in stored.chain(computed) {
             match self.support(dtype) {
                 Support::Native => {}
-                Support::Packed => support = Support::Packed,
+                Support::Storage | Support::Packed => support = self.support(dtype),
                 Support::Refused => return Err(Unsupported::DType { dtype, supported: self.dtypes() }),
-            }
-        }
-        for (op, ty) in program.ops().iter().zip(program.types()) {
-            let function = match op {
-                Op::Unary(op @ (UnaryOp::Exp | UnaryOp::Log | UnaryOp::Sin | UnaryOp::Cos | UnaryOp::Tanh), _) => {
-                    (*ty == Ty::F64 && !self.f64_functions).then(|| op.name())
-                }
-                Op::Binary(BinaryOp::Pow, ..) => (*ty == Ty::F64 && !self.f64_functions).then_some("pow"),
-                // Our own polynomial for `erf` has the precision of f32.
-                Op::Unary(UnaryOp::Erf, _) => (*ty == Ty::F64).then_some("erf"),
-                _ => None,
-            };
-            if let Some(function) = function {
-                return Err(Unsupported::Function { function, dtype: DType::F64, supported: vec![DType::F32] });
             }
         }
         Ok(support)
     }
+}
+
+/// How many elements of a type fit into a word of 32 bits; 1 for those that do not.
+pub const fn per_word(dtype: DType) -> usize {
+    if dtype.size() < 4 { 4 / dtype.size() } else { 1 }
 }

@@ -31,7 +31,7 @@ mod text;
 pub mod words;
 pub mod work;
 
-pub use facts::{CAPACITY_STEP, DeviceFacts, Support};
+pub use facts::{CAPACITY_STEP, DeviceFacts, Support, per_word};
 pub use pipeline::{CellSpec, CheckedPipeline, PipelineSpec, StageProblem, StageSpec};
 pub use plan::{Blueprint, Rules};
 pub use text::{PipelineText, TextError};

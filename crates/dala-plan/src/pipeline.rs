@@ -238,7 +238,7 @@ impl Checker<'_> {
                 name: cell.name.clone(),
                 possible: match spec.output.dtype {
                     OutputDType::OneOf(dtypes) => dtypes.to_vec(),
-                    OutputDType::Inputs | OutputDType::First => Vec::new(),
+                    OutputDType::Inputs | OutputDType::First | OutputDType::Rest => Vec::new(),
                 },
             });
         }
@@ -298,6 +298,7 @@ fn implied_type(spec: &KernelSpec, sources: &[TensorType]) -> Option<DType> {
     let first = sources.first().map(|source| source.dtype);
     match spec.output.dtype {
         OutputDType::Inputs | OutputDType::First => first,
+        OutputDType::Rest => sources.get(1).map(|source| source.dtype),
         OutputDType::OneOf([only]) => Some(*only),
         OutputDType::OneOf(dtypes) => first.filter(|first| dtypes.contains(first)),
     }

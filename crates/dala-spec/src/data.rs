@@ -1,50 +1,60 @@
 //! Typed data on the host: what a reference computes on, and what a front end shows.
 
+use half::{bf16, f16};
+
+use crate::dtype::with_dtypes;
 use crate::{DType, Element, Scalar};
 
-/// A list of elements of one type.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Data {
-    /// 32-bit floats.
-    F32(Vec<f32>),
-    /// 64-bit floats.
-    F64(Vec<f64>),
-    /// 32-bit signed integers.
-    S32(Vec<i32>),
-    /// 64-bit signed integers.
-    S64(Vec<i64>),
-    /// 32-bit unsigned integers.
-    U32(Vec<u32>),
-    /// 8-bit unsigned integers.
-    U8(Vec<u8>),
-}
+macro_rules! declare {
+    ($($variant:ident, $rust:ty, $name:literal, $size:literal, $doc:literal;)+) => {
+        /// A list of elements of one type.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Data {
+            $(#[doc = $doc] $variant(Vec<$rust>),)+
+        }
 
-macro_rules! each {
-    ($data:expr, $values:ident => $body:expr) => {
-        match $data {
-            Data::F32($values) => $body,
-            Data::F64($values) => $body,
-            Data::S32($values) => $body,
-            Data::S64($values) => $body,
-            Data::U32($values) => $body,
-            Data::U8($values) => $body,
+        impl Data {
+            /// The element type.
+            pub fn dtype(&self) -> DType {
+                match self {
+                    $(Data::$variant(_) => DType::$variant,)+
+                }
+            }
+
+            /// `values` as elements of `dtype`; a value of another type is converted as Rust's `as` does.
+            pub fn collect(dtype: DType, values: impl IntoIterator<Item = Scalar>) -> Data {
+                let values = values.into_iter().map(|value| if value.dtype() == dtype { value } else { Scalar::from_f64(dtype, value.as_f64()) });
+                match dtype {
+                    $(DType::$variant => {
+                        let own = |value: Scalar| if let Scalar::$variant(value) = value { Some(value) } else { None };
+                        Data::$variant(values.filter_map(own).collect())
+                    })+
+                }
+            }
+
+            /// The elements in little-endian `bytes`; bytes past the last whole element are left out.
+            pub fn from_bytes(dtype: DType, bytes: &[u8]) -> Data {
+                match dtype {
+                    $(DType::$variant => Data::$variant(
+                        bytes.as_chunks().0.iter().map(|chunk| <$rust>::from_le_bytes(*chunk)).collect(),
+                    ),)+
+                }
+            }
+        }
+
+        /// Does the same with the elements, whatever they are.
+        macro_rules! each {
+            ($data:expr, $values:ident => $body:expr) => {
+                match $data {
+                    $(Data::$variant($values) => $body,)+
+                }
+            };
         }
     };
 }
+with_dtypes!(declare);
 
 impl Data {
-    /// The element type.
-    pub fn dtype(&self) -> DType {
-        match self {
-            Data::F32(_) => DType::F32,
-            Data::F64(_) => DType::F64,
-            Data::S32(_) => DType::S32,
-            Data::S64(_) => DType::S64,
-            Data::U32(_) => DType::U32,
-            Data::U8(_) => DType::U8,
-        }
-    }
-
     /// The number of elements.
     pub fn len(&self) -> usize {
         each!(self, values => values.len())
@@ -65,51 +75,9 @@ impl Data {
         (0..self.len()).filter_map(|index| self.get(index))
     }
 
-    /// `values` as elements of `dtype`; a value of another type is converted as Rust's `as` does.
-    pub fn collect(dtype: DType, values: impl IntoIterator<Item = Scalar>) -> Data {
-        macro_rules! gather {
-            ($variant:ident, $rust:ty) => {
-                Data::$variant(
-                    values
-                        .into_iter()
-                        .map(|value| match value {
-                            Scalar::$variant(value) => value,
-                            other => other.as_f64() as $rust,
-                        })
-                        .collect(),
-                )
-            };
-        }
-        match dtype {
-            DType::F32 => gather!(F32, f32),
-            DType::F64 => gather!(F64, f64),
-            DType::S32 => gather!(S32, i32),
-            DType::S64 => gather!(S64, i64),
-            DType::U32 => gather!(U32, u32),
-            DType::U8 => gather!(U8, u8),
-        }
-    }
-
     /// The elements as little-endian bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         each!(self, values => values.iter().flat_map(|value| value.to_le_bytes()).collect())
-    }
-
-    /// The elements in little-endian `bytes`; bytes past the last whole element are left out.
-    pub fn from_bytes(dtype: DType, bytes: &[u8]) -> Data {
-        macro_rules! parse {
-            ($variant:ident, $rust:ty) => {
-                Data::$variant(bytes.as_chunks().0.iter().map(|chunk| <$rust>::from_le_bytes(*chunk)).collect())
-            };
-        }
-        match dtype {
-            DType::F32 => parse!(F32, f32),
-            DType::F64 => parse!(F64, f64),
-            DType::S32 => parse!(S32, i32),
-            DType::S64 => parse!(S64, i64),
-            DType::U32 => parse!(U32, u32),
-            DType::U8 => parse!(U8, u8),
-        }
     }
 }
 

@@ -248,15 +248,6 @@ pub enum Unsupported {
         /// The ones it does compute on.
         supported: Vec<DType>,
     },
-    /// It has no such function for the element type.
-    Function {
-        /// The function.
-        function: &'static str,
-        /// The element type.
-        dtype: DType,
-        /// The types it has the function for.
-        supported: Vec<DType>,
-    },
     /// The program binds too many buffers.
     Bindings {
         /// How many it needs.
@@ -278,9 +269,6 @@ impl fmt::Display for Unsupported {
         match self {
             Unsupported::DType { dtype, supported } => {
                 write!(f, "it does not compute on {dtype}, but on {}", list(supported).replace(" or ", " and "))
-            }
-            Unsupported::Function { function, dtype, supported } => {
-                write!(f, "it has no `{function}` for {dtype}, but for {}", list(supported).replace(" or ", " and "))
             }
             Unsupported::Bindings { needed, max } => {
                 write!(f, "the call binds {needed} buffers, and it binds at most {max}")

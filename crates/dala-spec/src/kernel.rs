@@ -45,10 +45,13 @@ impl Class {
 
 /// Element types that an argument may have.
 pub type DTypes = &'static [DType];
-/// All six element types.
+/// All twelve element types.
 pub const NUMBERS: DTypes = &DType::ALL;
-/// `f32` and `f64`.
-pub const FLOATS: DTypes = &[DType::F32, DType::F64];
+/// The floats.
+pub const FLOATS: DTypes = &[DType::F32, DType::F64, DType::F16, DType::BF16];
+/// The integers.
+pub const INTEGERS: DTypes =
+    &[DType::S32, DType::S64, DType::U32, DType::U8, DType::S8, DType::S16, DType::U16, DType::U64];
 /// The element types of pictures: 0 to 255 as `u8`, 0 to 1 as `f32`.
 pub const PIXELS: DTypes = &[DType::U8, DType::F32];
 
@@ -130,6 +133,8 @@ pub enum OutputDType {
     Inputs,
     /// The same as that of the first input; the others have types of their own.
     First,
+    /// The same as that of every input but the first, which has a type of its own.
+    Rest,
     /// One of these, as the caller chooses.
     OneOf(DTypes),
 }

@@ -5,7 +5,7 @@
 //!
 //! The main types:
 //!
-//! - [`DType`], [`Scalar`], [`Data`]: the six element types and values of them on the host
+//! - [`DType`], [`Scalar`], [`Data`]: the twelve element types and values of them on the host
 //! - [`Shape`], [`TensorType`]: the shape of a buffer, and shape plus element type
 //! - [`Params`], [`ParamSpec`]: named values, and what a kernel says about them
 //! - [`KernelSpec`]: a kernel's name, inputs, output rule and params
@@ -35,13 +35,15 @@ mod suggest;
 mod tolerance;
 mod validate;
 
+pub use half::{bf16, f16};
+
 pub use data::Data;
 pub use dtype::{DType, Element, Scalar};
 pub use error::{SpecError, Unsupported};
 pub use expr::{Expr, ExprError, Program, Scope};
 pub use kernel::{
-    Class, DTypes, FLOATS, InputSpec, KernelSpec, NUMBERS, OutputDType, OutputRule, OutputShape, PIXELS, ShapeCall,
-    ShapeFn, ShapeRule,
+    Class, DTypes, FLOATS, INTEGERS, InputSpec, KernelSpec, NUMBERS, OutputDType, OutputRule, OutputShape, PIXELS,
+    ShapeCall, ShapeFn, ShapeRule,
 };
 pub use params::{ParamKey, ParamKind, ParamSpec, ParamValue, Params, ResolvedParams, param};
 pub use shape::{ImageShape, Shape, ShapeProblem, TensorType};

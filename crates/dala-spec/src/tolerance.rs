@@ -2,12 +2,12 @@
 
 use crate::{DType, Scalar};
 
-/// How close a device's result is to the reference. Integers other than bytes are always equal.
+/// How close a device's result is to the reference. Integers of 32 and 64 bits are always equal.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Tolerance {
     /// How close floats are.
     pub floats: Closeness,
-    /// How many levels a byte may be off: one that is computed in floats may be rounded to either side.
+    /// How many levels a small integer may be off: one that is computed in floats may be rounded to either side.
     pub levels: u8,
 }
 
@@ -51,11 +51,14 @@ impl Tolerance {
     /// Whether `actual` is close enough to `expected`, an element of the same type.
     pub fn accepts(self, expected: Scalar, actual: Scalar) -> bool {
         match (expected, actual) {
-            // Not all of them are floats too.
-            (Scalar::S64(expected), Scalar::S64(actual)) => expected == actual,
-            (Scalar::U8(expected), Scalar::U8(actual)) => expected.abs_diff(actual) <= self.levels,
             _ if expected.dtype() != actual.dtype() => false,
-            _ => self.floats.accepts(expected.dtype(), expected.as_f64(), actual.as_f64()),
+            _ if expected.dtype().is_float() => {
+                self.floats.accepts(expected.dtype(), expected.as_f64(), actual.as_f64())
+            }
+            _ if expected.dtype().narrow_range().is_some() => {
+                expected.as_i64().abs_diff(actual.as_i64()) <= self.levels.into()
+            }
+            _ => expected == actual,
         }
     }
 }
@@ -65,12 +68,20 @@ impl Closeness {
         if expected == actual || (expected.is_nan() && actual.is_nan()) {
             return true;
         }
-        if !dtype.is_float() || !expected.is_finite() || !actual.is_finite() {
+        if !expected.is_finite() || !actual.is_finite() {
             return false;
         }
-        let epsilon = if dtype == DType::F32 { f32::EPSILON as f64 } else { f64::EPSILON };
+        // A 16-bit float is rounded from an f32 that is this close, perhaps to the other side.
+        let rounding = match dtype {
+            DType::F16 | DType::BF16 if self != Closeness::Exact => {
+                dtype.epsilon() * expected.abs().max(dtype.smallest_normal())
+            }
+            _ => 0.0,
+        };
+        let dtype = if matches!(dtype, DType::F16 | DType::BF16) { DType::F32 } else { dtype };
+        let epsilon = dtype.epsilon();
         // Below the smallest normal number devices may flush to zero.
-        let tiny = if dtype == DType::F32 { f32::MIN_POSITIVE as f64 } else { f64::MIN_POSITIVE };
+        let tiny = dtype.smallest_normal();
         let allowed = match self {
             Closeness::Exact => tiny,
             Closeness::Ulps(ulps) => f64::from(ulps) * epsilon * expected.abs() + tiny,
@@ -78,7 +89,7 @@ impl Closeness {
                 epsilons * epsilon * expected.abs() + absolute_epsilons * epsilon
             }
         };
-        (expected - actual).abs() <= allowed
+        (expected - actual).abs() <= allowed + rounding
     }
 }
 

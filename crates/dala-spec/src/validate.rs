@@ -82,10 +82,11 @@ fn check_dtypes(spec: &KernelSpec, inputs: &[TensorType], output: &TensorType, p
             mismatch("the output".to_owned(), dtypes, output.dtype);
         }
         OutputDType::OneOf(_) => {}
-        // One type for all: the first input's.
-        OutputDType::Inputs => {
-            let Some(first) = inputs.first() else { return };
-            for (index, found) in inputs.iter().enumerate().skip(1) {
+        // One type for all, or for all but the first.
+        rule @ (OutputDType::Inputs | OutputDType::Rest) => {
+            let own = usize::from(rule == OutputDType::Rest);
+            let Some(first) = inputs.get(own) else { return };
+            for (index, found) in inputs.iter().enumerate().skip(own + 1) {
                 if found.dtype != first.dtype {
                     mismatch(spec.input_name(index), &[first.dtype], found.dtype);
                 }

@@ -51,7 +51,7 @@ unless Code.ensure_loaded?(Nx) do
     def type(%Nx.Tensor{type: type}), do: type
     def to_binary(%Nx.Tensor{data: data}), do: data
 
-    def to_flat_list(%Nx.Tensor{data: data, type: {kind, bits} = type}) when kind in [:f, :s, :u] do
+    def to_flat_list(%Nx.Tensor{data: data, type: {kind, bits} = type}) when kind in [:f, :bf, :s, :u] do
       bytes = div(bits, 8)
       for at <- 0..(byte_size(data) - 1)//bytes, do: decode(binary_part(data, at, bytes), type)
     end
@@ -97,6 +97,11 @@ unless Code.ensure_loaded?(Nx) do
         <<bits, number::float-native-size(bits)>> -> number
         _ -> :nan
       end
+    end
+
+    defp decode(<<upper::native-16>>, {:bf, 16}) do
+      <<number::float-big-32>> = <<upper::16, 0::16>>
+      number
     end
 
     defp decode(element, {:s, bits}) do

@@ -8,6 +8,7 @@ mod peer;
 mod plot;
 mod report;
 mod sizes;
+mod types;
 
 use std::io::Write;
 use std::process::Command;
@@ -46,6 +47,7 @@ pub(crate) fn run(args: &BenchArgs, out: &mut dyn Write) -> anyhow::Result<Outco
         Suite::Image => ("image", image(&device)?),
         Suite::Batch => ("batch", batch::measure(&device)?),
         Suite::Sizes => ("sizes", sizes::measure(&device)?),
+        Suite::Types => ("types", types::measure(&device)?),
         Suite::Startup => ("startup", startup(&device, args.explain, out)?),
     };
     let report = Report { suite, device: device.info().backend.name().to_owned(), rows, details };

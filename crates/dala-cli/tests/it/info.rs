@@ -10,7 +10,7 @@ fn json_describes_the_cpu_as_no_gpu() {
     assert_eq!(cpu["kind"], "cpu");
     assert_eq!(cpu["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(cpu["dtypes"]["f32"], "native");
-    assert_eq!(cpu["dtypes"].as_object().unwrap().len(), 6);
+    assert_eq!(cpu["dtypes"].as_object().unwrap().len(), 12);
     assert!(cpu["limits"]["max_buffer_bytes"].as_u64().unwrap() > 0);
     for key in ["name", "driver", "memory_bytes"] {
         assert!(cpu.get(key).is_some(), "{key}");

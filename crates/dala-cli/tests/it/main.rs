@@ -71,5 +71,5 @@ fn help_and_version_are_answers_and_bad_arguments_are_failures() {
     assert!(dala(&["--help"]).success().contains("kernels"));
     assert_eq!(dala(&["--version"]).success(), concat!("dala ", env!("CARGO_PKG_VERSION"), "\n"));
     assert!(dala(&["dance"]).error(2).starts_with("error: "));
-    assert!(dala(&["eval", "x", "--dtype", "f16", "--", "1"]).error(2).contains("possible values: f32, f64"));
+    assert!(dala(&["eval", "x", "--dtype", "f8", "--", "1"]).error(2).contains("possible values: f32, f64"));
 }

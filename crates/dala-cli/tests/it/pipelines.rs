@@ -202,7 +202,7 @@ fn devices_that_lack_something_are_told_apart_from_wrong_ones() {
     let file = folder.file("wide.toml", text);
     let text = dala(&["verify", &file, "--size", "4x4x3"]).success();
     for line in text.lines() {
-        let expected = if line.starts_with("cpu (") { "): right, " } else { "): not run, " };
+        let expected = if line.starts_with("gl (") { "): not run, " } else { "): right, " };
         assert!(line.contains(expected), "{text}");
     }
 }
@@ -309,7 +309,7 @@ fn results_that_are_no_pictures_are_refused_before_anything_runs() {
     );
     assert_eq!(
         folder.on_cpu(&["filter", "reduce_sum", &photo, &out]).error(2),
-        "error: stage 0: the output of kernel `reduce_sum` may be f32, f64, s32, s64 or u32: \
+        "error: stage 0: the output of kernel `reduce_sum` may be f32, f64, s32, s64, u32, f16, bf16 or u64: \
          say which one the transient `output` is\n  \
          in a file: [buffers.output] with dtype = \"f32\", or as it should be\n"
     );

@@ -167,9 +167,9 @@ pub(super) fn describe(
         name: backend.name().to_owned(),
         f64: computes(FloatKind::F64.into()),
         s64: computes(IntKind::I64.into()),
-        // Packed words are also the faster way where wgpu has an 8-bit type.
-        u8: if backend.is_wgpu() || !computes(UIntKind::U8.into()) { Support::Packed } else { Support::Native },
-        f64_functions: !backend.is_wgpu() && computes(FloatKind::F64.into()),
+        // Packed words are also the faster way where wgpu has types of 8 and 16 bits.
+        narrow: if backend.is_wgpu() || !computes(UIntKind::U8.into()) { Support::Packed } else { Support::Native },
+        converts_f16: computes(FloatKind::F16.into()),
         reorders_floats: backend.is_wgpu(),
         max_bindings: (hardware.max_bindings as usize).min(1024),
         cpu: kind == DeviceKind::Cpu,

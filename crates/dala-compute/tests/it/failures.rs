@@ -48,7 +48,7 @@ fn calls_that_do_not_fit() {
         expect_refused(&device, "dtype_mismatch", "elementwise_add", &[&x, &ints], &y, none());
         expect_refused(&device, "dtype_mismatch", "relu", &[&x], &ints, none());
         let error = expect_refused(&device, "dtype_mismatch", "sigmoid", &[&ints], &ints, none());
-        assert_eq!(error.to_string(), "input `x` of kernel `sigmoid` must be f32 or f64, found s32");
+        assert_eq!(error.to_string(), "input `x` of kernel `sigmoid` must be f32, f64, f16 or bf16, found s32");
         expect_refused(&device, "rank_mismatch", "generate_gradient", &[], &f(&[4]), none());
         expect_refused(&device, "shape_mismatch", "generate_gradient", &[], &f(&[2, 2, 5]), none());
         let error = expect_refused(&device, "unknown_param", "relu", &[&x], &y, none().with("slop", 1));

@@ -115,8 +115,7 @@ fn check_case(device: &Device, kernel: &Kernel, case: &Case, inputs: &[Tensor], 
             // Only what the table of element types says.
             let support = device.support(&kernel.spec.name, inputs[0].ty.dtype).unwrap();
             let refuses = |dtype| device.info().dtypes.contains(&(dtype, Support::Refused));
-            let no_function = error.to_string().contains("it has no `erf` for f64");
-            assert!(support == Support::Refused || refuses(output.ty.dtype) || no_function, "{what}: {error}");
+            assert!(support == Support::Refused || refuses(output.ty.dtype), "{what}: {error}");
             assert_eq!(after.launches, before.launches, "{what}: refused after a launch");
             return None;
         }
@@ -206,7 +205,8 @@ fn every_kernel_has_cases() {
     }
     for entry in std::fs::read_dir(folder()).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        if let Some(kernel) = name.strip_suffix(".safetensors") {
+        // That one is for single functions.
+        if let Some(kernel) = name.strip_suffix(".safetensors").filter(|kernel| *kernel != "functions") {
             assert!(kernels.iter().any(|own| own.spec.name == kernel), "{name} belongs to no kernel");
         }
     }

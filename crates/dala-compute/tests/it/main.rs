@@ -10,6 +10,7 @@
     reason = "tests fail loudly and report what they ran"
 )]
 
+mod bits;
 mod buffers;
 mod commands;
 mod conformance;
@@ -17,6 +18,7 @@ mod devices;
 mod expressions;
 mod face;
 mod failures;
+mod functions;
 mod golden;
 mod memory;
 mod own_kernels;

@@ -79,8 +79,8 @@ pub fn elements(dtype: DType, len: usize, seed: u64) -> Data {
         }
     };
     let element = |_| match dtype {
-        DType::F32 | DType::F64 => Scalar::from_f64(dtype, float(&mut random)),
-        DType::U8 => Scalar::U8(random.next() as u8),
+        float_type if float_type.is_float() => Scalar::from_f64(dtype, float(&mut random)),
+        small if small.size() < 4 => Scalar::from_i64(small, random.next() as i64),
         other => Scalar::from_i64(other, int(&mut random)),
     };
     Data::collect(dtype, (0..len).map(element).collect::<Vec<_>>())
@@ -89,9 +89,9 @@ pub fn elements(dtype: DType, len: usize, seed: u64) -> Data {
 /// Elements without surprises: all bytes, floats between -1 and 1, other integers of three digits.
 pub fn ordinary(random: &mut Random, ty: &TensorType) -> Data {
     let value = |_| match ty.dtype {
-        DType::U8 => Scalar::U8(random.next() as u8),
+        DType::U8 | DType::S8 => Scalar::from_i64(ty.dtype, random.next() as i64),
         dtype if dtype.is_float() => Scalar::from_f64(dtype, random.unit()),
-        DType::U32 => Scalar::U32(random.below(1000) as u32),
+        dtype @ (DType::U32 | DType::U16 | DType::U64) => Scalar::from_i64(dtype, random.below(1000) as i64),
         dtype => Scalar::from_i64(dtype, random.below(1000) as i64 - 300),
     };
     Data::collect(ty.dtype, (0..ty.shape.len()).map(value).collect::<Vec<_>>())

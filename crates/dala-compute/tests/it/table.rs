@@ -22,6 +22,7 @@ pub fn committed() -> Vec<Cell> {
     let text = std::fs::read_to_string(PATH).expect("docs/KERNELS.md is committed");
     let support = |word: &str| match word {
         "native" => Support::Native,
+        "storage" => Support::Storage,
         "packed" => Support::Packed,
         "refused" => Support::Refused,
         other => panic!("`{other}` in the table"),
@@ -79,11 +80,13 @@ fn table(devices: &[Device]) -> String {
     text.push_str(
         "\n## On which element types, and how\n\n\
          Each cell says how the CPU runtime, Vulkan (lavapipe) and OpenGL (llvmpipe) run the kernel on elements of the type, \
-         in this order; one word stands for all three. *native*: with instructions for the type. *packed*: four elements in a \
-         32-bit word. *refused*: an error before launch. The type is that of the first input; where the \
+         in this order; one word stands for all three. *native*: with instructions for the type. *storage*: converted when \
+         loaded and stored, computed in f32. *packed*: several elements in a 32-bit word, computed in s32 or f32. *refused*: an error before launch. The type is that of the first input; where the \
          caller chooses the output's, as in `cast` and `argmax`, it may be any the kernel gives and the device computes on. Every cell is tested.\n\n\
-         | kernel | f32 | f64 | s32 | s64 | u32 | u8 |\n|---|---|---|---|---|---|---|\n",
+         | kernel |",
     );
+    DType::ALL.iter().for_each(|dtype| write!(text, " {dtype} |").unwrap());
+    let _ = writeln!(text, "\n|{}", "---|".repeat(DType::ALL.len() + 1));
     for kernel in devices[0].kernels() {
         let _ = write!(text, "| `{}` |", kernel.spec.name);
         for dtype in DType::ALL {

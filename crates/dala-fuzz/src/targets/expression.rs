@@ -13,7 +13,23 @@ const INPUTS: [&str; 3] = ["x", "y", "table"];
 const SHAPES: [&[usize]; 9] = [&[], &[1], &[0], &[5], &[2, 3], &[2, 3, 4], &[3, 2, 1], &[2, 0, 3], &[1, 2, 2, 5]];
 const UNARY: [&str; 13] =
     ["abs", "floor", "ceil", "round", "exp", "log", "sqrt", "sin", "cos", "tanh", "erf", "sigmoid", "gelu"];
-const CASTS: [&str; 6] = ["f32", "f64", "s32", "s64", "u32", "u8"];
+const CASTS: [&str; 15] = [
+    "f32",
+    "f64",
+    "s32",
+    "s64",
+    "u32",
+    "u8",
+    "f16",
+    "bf16",
+    "s8",
+    "s16",
+    "u16",
+    "u64",
+    "wrap_u8",
+    "wrap_s16",
+    "saturate_s32",
+];
 
 /// What an input's first byte and length choose: it is part of the input, so that a saved one says all.
 struct Chosen {

@@ -6,6 +6,6 @@ use dala_plan::{DeviceFacts, Support};
 pub(super) fn devices() -> [DeviceFacts; 3] {
     let (cpu, gpu) = (DeviceFacts::of_a_cpu(), DeviceFacts::of_a_gpu());
     let small =
-        DeviceFacts { name: "small".to_owned(), f64: true, max_bindings: 4, u8: Support::Refused, ..gpu.clone() };
+        DeviceFacts { name: "small".to_owned(), f64: true, max_bindings: 4, narrow: Support::Refused, ..gpu.clone() };
     [cpu, gpu, small]
 }

@@ -6,8 +6,8 @@ use cubecl::ir::dialect::vector::{CompositeExtractOp, CompositeInsertOp};
 use cubecl::ir::pliron::value::Value;
 use cubecl::ir::{ConstantValue, ExpandValue, FloatKind, IntKind, UIntKind};
 use cubecl::prelude::*;
-use dala_spec::Scalar;
 use dala_spec::expr::{BinaryOp, CompareOp, LogicOp, Ty, UnaryOp};
+use dala_spec::{DType, Scalar};
 
 use super::args::vector_type;
 
@@ -26,6 +26,7 @@ pub(crate) fn elem(ty: Ty) -> ElemType {
         Ty::S32 => IntKind::I32.into(),
         Ty::S64 => IntKind::I64.into(),
         Ty::U32 => UIntKind::U32.into(),
+        Ty::U64 => UIntKind::U64.into(),
         Ty::Bool => ElemType::Bool,
     }
 }
@@ -40,7 +41,19 @@ macro_rules! numeric {
             Ty::S32 => i32::$method($scope, $($arg),*),
             Ty::S64 => i64::$method($scope, $($arg),*),
             Ty::U32 => u32::$method($scope, $($arg),*),
+            Ty::U64 => u64::$method($scope, $($arg),*),
             Ty::Bool => panic!("no {} on truth values", stringify!($method)),
+        }
+    };
+}
+macro_rules! integer {
+    ($ty:expr, $method:ident($scope:expr, $($arg:expr),*)) => {
+        match $ty {
+            Ty::S32 => i32::$method($scope, $($arg),*),
+            Ty::S64 => i64::$method($scope, $($arg),*),
+            Ty::U32 => u32::$method($scope, $($arg),*),
+            Ty::U64 => u64::$method($scope, $($arg),*),
+            ty => panic!("no {} on {ty}", stringify!($method)),
         }
     };
 }
@@ -61,18 +74,18 @@ pub(crate) struct Generator<'a> {
 }
 
 impl Generator<'_> {
-    fn vector(&self, ty: Ty) -> cubecl::ir::pliron::r#type::TypeHandle {
+    pub(super) fn vector(&self, ty: Ty) -> cubecl::ir::pliron::r#type::TypeHandle {
         vector_type(self.scope, elem(ty), self.width)
     }
 
     pub(crate) fn constant(&self, value: Scalar) -> Value {
-        let (constant, ty) = match value {
-            Scalar::F32(v) => (ConstantValue::Float(v.into()), Ty::F32),
-            Scalar::F64(v) => (ConstantValue::Float(v), Ty::F64),
-            Scalar::S32(v) => (ConstantValue::Int(v.into()), Ty::S32),
-            Scalar::S64(v) => (ConstantValue::Int(v), Ty::S64),
-            Scalar::U32(v) => (ConstantValue::UInt(v.into()), Ty::U32),
-            Scalar::U8(v) => (ConstantValue::Int(v.into()), Ty::S32),
+        let value = dala_spec::expr::widen(value);
+        let ty = Ty::of(value.dtype());
+        let constant = match value {
+            Scalar::U32(v) => ConstantValue::UInt(v.into()),
+            Scalar::U64(v) => ConstantValue::UInt(v),
+            float if ty.is_float() => ConstantValue::Float(float.as_f64()),
+            integer => ConstantValue::Int(integer.as_i64()),
         };
         let scalar = ExpandValue::constant(constant, elem(ty)).read_value(self.scope);
         self.broadcast(scalar)
@@ -150,29 +163,16 @@ impl Generator<'_> {
             BinaryOp::Min => numeric!(ty, __expand_native_min(scope, x, y)),
             BinaryOp::Max => numeric!(ty, __expand_native_max(scope, x, y)),
             BinaryOp::Pow => return self.power(ty, a, b),
+            BinaryOp::Atan2 => return self.atan2(ty, a, b),
+            // Integers have their remainder from a quotient.
+            BinaryOp::Rem => return self.remainder(ty, a, b),
+            BinaryOp::BitAnd => integer!(ty, __expand_native_bitand(scope, x, y)),
+            BinaryOp::BitOr => integer!(ty, __expand_native_bitor(scope, x, y)),
+            BinaryOp::BitXor => integer!(ty, __expand_native_bitxor(scope, x, y)),
+            BinaryOp::Shl => integer!(ty, __expand_native_shl(scope, x, y)),
+            BinaryOp::Shr if ty.is_unsigned() => integer!(ty, __expand_native_shr(scope, x, y)),
+            BinaryOp::Shr => return self.shift_with_sign(ty, a, b),
         })
-    }
-
-    /// `a` to the power of `b`. Devices take the logarithm of `a`, so signs, zero and one are seen to here.
-    fn power(&self, ty: Ty, a: Value, b: Value) -> Value {
-        let (zero, one) = (self.number(ty, 0.0), self.number(ty, 1.0));
-        let magnitude = self.unary(UnaryOp::Abs, ty, a);
-        let power = self.read(float!(ty, __expand_native_powf(self.scope, magnitude.into(), b.into())));
-        let equal = |x, y| self.compare(CompareOp::Eq, ty, x, y);
-        let whole = |x| equal(self.unary(UnaryOp::Floor, ty, x), x);
-        // Zero: 0 for positive exponents, infinity (one over zero) for negative ones.
-        let infinite = self.binary(BinaryOp::Div, ty, one, magnitude);
-        let of_zero = self.select(self.compare(CompareOp::Gt, ty, b, zero), zero, infinite);
-        let power = self.select(equal(magnitude, zero), of_zero, power);
-        let is_one = self.logic(LogicOp::Or, equal(b, zero), equal(magnitude, one));
-        let power = self.select(is_one, one, power);
-        // Below zero only whole exponents have a result, and odd ones keep the sign; the root of a negative value is NaN.
-        let half = self.binary(BinaryOp::Mul, ty, b, self.number(ty, 0.5));
-        let negated = self.unary(UnaryOp::Neg, ty, power);
-        let signed = self.select(whole(half), power, negated);
-        let below = self.select(whole(b), signed, self.unary(UnaryOp::Sqrt, ty, a));
-        let negative = self.compare(CompareOp::Lt, ty, a, zero);
-        self.select(negative, below, power)
     }
 
     /// A product that is rounded by itself: hidden behind a bit cast, it cannot be contracted with a sum.
@@ -187,6 +187,15 @@ impl Generator<'_> {
         reinterpret_value(self.scope, hidden, self.vector(ty))
     }
 
+    /// A shift down that keeps the sign. The engine's forgets it on vectors of its CPU runtime: so nothing below zero is shifted.
+    fn shift_with_sign(&self, ty: Ty, a: Value, b: Value) -> Value {
+        let zero = self.number(ty, 0.0);
+        let sign = self.select(self.compare(CompareOp::Lt, ty, a, zero), self.number(ty, -1.0), zero);
+        let above = self.binary(BinaryOp::BitXor, ty, a, sign);
+        let shifted = self.read(integer!(ty, __expand_native_shr(self.scope, above.into(), b.into())));
+        self.binary(BinaryOp::BitXor, ty, shifted, sign)
+    }
+
     /// Division that cannot trap: `x / 0` is 0 and `MIN / -1` is `MIN`.
     fn divide_integers(&self, ty: Ty, a: Value, b: Value) -> Value {
         let (zero, one) = (self.number(ty, 0.0), self.number(ty, 1.0));
@@ -194,7 +203,7 @@ impl Generator<'_> {
         let mut divisor = self.select(by_zero, one, b);
         let divide =
             |divisor: Value| self.read(numeric!(ty, __expand_native_div(self.scope, a.into(), divisor.into())));
-        let result = if ty == Ty::U32 {
+        let result = if ty.is_unsigned() {
             divide(divisor)
         } else {
             let by_minus_one = self.compare(CompareOp::Eq, ty, b, self.number(ty, -1.0));
@@ -215,56 +224,17 @@ impl Generator<'_> {
                 Ty::S64 => i64::__expand_native_neg(scope, x),
                 _ => return self.binary(BinaryOp::Sub, ty, self.number(ty, 0.0), a),
             },
-            UnaryOp::Abs if ty == Ty::U32 => return a,
+            UnaryOp::Abs if ty.is_unsigned() => return a,
             UnaryOp::Abs => numeric!(ty, __expand_native_abs(scope, x)),
             UnaryOp::Floor => float!(ty, __expand_native_floor(scope, x)),
             UnaryOp::Ceil => float!(ty, __expand_native_ceil(scope, x)),
             UnaryOp::Round => float!(ty, __expand_native_round(scope, x)),
             UnaryOp::Sqrt => float!(ty, __expand_native_sqrt(scope, x)),
-            UnaryOp::Exp => float!(ty, __expand_native_exp(scope, x)),
-            UnaryOp::Log => float!(ty, __expand_native_ln(scope, x)),
-            UnaryOp::Sin => float!(ty, __expand_native_sin(scope, x)),
-            UnaryOp::Cos => float!(ty, __expand_native_cos(scope, x)),
-            UnaryOp::Tanh => {
-                // Drivers clamp the argument first, which loses NaN.
-                let tanh = self.read(float!(ty, __expand_native_tanh(scope, x)));
-                return self.select(self.is_nan(a), a, tanh);
-            }
-            UnaryOp::Erf => return self.erf(ty, a),
+            UnaryOp::IsNan => return self.is_nan(a),
+            UnaryOp::BitNot => return self.binary(BinaryOp::BitXor, ty, a, self.constant(all_ones(ty))),
+            UnaryOp::CountOnes | UnaryOp::LeadingZeros => return self.count_bits(op, ty, a),
+            other => return self.function(other, ty, a),
         })
-    }
-
-    /// The error function as a quotient of polynomials in x², good to a few units in the last place of f32.
-    fn erf(&self, ty: Ty, x: Value) -> Value {
-        const TOP: [f64; 7] = [
-            -2.72614225801306e-10,
-            2.77068142495902e-8,
-            -2.10102402082508e-6,
-            -5.69250639462346e-5,
-            -7.34990630326855e-4,
-            -2.95459980854025e-3,
-            -1.60960333262415e-2,
-        ];
-        const BOTTOM: [f64; 5] = [
-            -1.45660718464996e-5,
-            -2.13374055278905e-4,
-            -1.68282697438203e-3,
-            -7.37332916720468e-3,
-            -1.42647390514189e-2,
-        ];
-        let operate = |op, a, b| self.binary(op, ty, a, b);
-        // Beyond 4 the result is 1 in f32. NaN is put back at the end: min and max drop it.
-        let low = operate(BinaryOp::Max, x, self.number(ty, -4.0));
-        let near = operate(BinaryOp::Min, low, self.number(ty, 4.0));
-        let square = operate(BinaryOp::Mul, near, near);
-        let polynomial = |coefficients: &[f64]| {
-            coefficients.iter().skip(1).fold(self.number(ty, coefficients[0]), |sum, next| {
-                operate(BinaryOp::Add, operate(BinaryOp::Mul, sum, square), self.number(ty, *next))
-            })
-        };
-        let top = operate(BinaryOp::Mul, near, polynomial(&TOP));
-        let result = operate(BinaryOp::Div, top, polynomial(&BOTTOM));
-        self.select(self.is_nan(x), x, result)
     }
 
     pub(crate) fn is_nan(&self, value: Value) -> Value {
@@ -282,23 +252,30 @@ impl Generator<'_> {
         if from.ty.is_float() && !to.is_float() {
             return self.float_to_integer(from, to);
         }
-        if matches!((from.ty, to), (Ty::S32, Ty::U32) | (Ty::U32, Ty::S32)) {
-            return self.change_sign(from.value, to);
+        // Through the type of the same size, so that only signs or only sizes change at a time.
+        match (from.ty, to) {
+            (Ty::S32, Ty::U32) | (Ty::U32, Ty::S32) | (Ty::S64, Ty::U64) | (Ty::U64, Ty::S64) => {
+                return self.change_sign(from.value, to);
+            }
+            (Ty::S32, Ty::U64) => return self.change_sign(self.cast(from, Ty::S64), Ty::U64),
+            (Ty::U32, Ty::S64) => return self.change_sign(self.cast(from, Ty::U64), Ty::S64),
+            (Ty::U64, Ty::S32) => return self.change_sign(self.cast(from, Ty::U32), Ty::S32),
+            (Ty::S64, Ty::U32) => return self.change_sign(self.cast(from, Ty::S32), Ty::U32),
+            _ => {}
         }
         cast_value(self.scope, from.value, self.vector(to))
     }
 
-    /// The same 32 bits as the other of `S32` and `U32`. The engine's cast would return the value itself, and from then
+    /// The same bits as the other of `S32` and `U32`, or of `S64` and `U64`. The engine's cast would return the value itself, and from then
     /// on take it for the new type wherever it is used: so a value that nobody else has is cast, and then restored.
     pub(crate) fn change_sign(&self, value: Value, to: Ty) -> Value {
-        let flip = |ty: Ty, value: Value| {
-            let (scope, one) = (self.scope, self.number(ty, 1.0));
-            self.read(match ty {
-                Ty::U32 => u32::__expand_native_bitxor(scope, value.into(), one.into()),
-                _ => i32::__expand_native_bitxor(scope, value.into(), one.into()),
-            })
+        let flip = |ty: Ty, value: Value| self.binary(BinaryOp::BitXor, ty, value, self.number(ty, 1.0));
+        let from = match to {
+            Ty::U32 => Ty::S32,
+            Ty::U64 => Ty::S64,
+            Ty::S64 => Ty::U64,
+            _ => Ty::U32,
         };
-        let from = if to == Ty::U32 { Ty::S32 } else { Ty::U32 };
         let copy = flip(from, value);
         flip(to, cast_value(self.scope, copy, self.vector(to)))
     }
@@ -310,6 +287,8 @@ impl Generator<'_> {
             (Ty::S32, _) => (i32::MIN as f64, Scalar::S32(i32::MAX), 2147483520.0),
             (Ty::U32, Ty::F64) => (0.0, Scalar::U32(u32::MAX), u32::MAX as f64),
             (Ty::U32, _) => (0.0, Scalar::U32(u32::MAX), 4294967040.0),
+            (Ty::U64, Ty::F64) => (0.0, Scalar::U64(u64::MAX), 18446744073709549568.0),
+            (Ty::U64, _) => (0.0, Scalar::U64(u64::MAX), 18446742974197923840.0),
             (_, Ty::F64) => (i64::MIN as f64, Scalar::S64(i64::MAX), 9223372036854774784.0),
             _ => (i64::MIN as f64, Scalar::S64(i64::MAX), 9223371487098961920.0),
         };
@@ -322,37 +301,49 @@ impl Generator<'_> {
         self.select(above, self.constant(largest), integer)
     }
 
-    /// A value as a number from 0 to 255 in s32 lanes; a float loses its fraction.
-    pub(crate) fn saturate_to_byte(&self, from: Lanes) -> Value {
+    /// A value as one that a type narrower than a register holds, in s32 lanes; a float loses its fraction.
+    pub(crate) fn saturate(&self, from: Lanes, dtype: DType) -> Value {
         let (ty, value) = (from.ty, from.value);
-        let full = self.number(ty, 255.0);
-        if !ty.is_float() {
-            let value = if ty == Ty::U32 { value } else { self.binary(BinaryOp::Max, ty, value, self.number(ty, 0.0)) };
-            let value = self.binary(BinaryOp::Min, ty, value, full);
-            return if ty == Ty::U32 {
-                self.change_sign(value, Ty::S32)
-            } else {
-                self.cast(Lanes { value, ty }, Ty::S32)
-            };
+        let range = dtype.narrow_range().unwrap_or((i32::MIN, i32::MAX));
+        if ty.is_float() {
+            return cast_value(self.scope, self.clamp_into(ty, value, range), self.vector(Ty::S32));
         }
-        cast_value(self.scope, self.clamp_to_byte(ty, value), self.vector(Ty::S32))
+        let number = |value: i32| self.number(ty, value.into());
+        let value = if ty.is_unsigned() { value } else { self.binary(BinaryOp::Max, ty, value, number(range.0)) };
+        let value = self.binary(BinaryOp::Min, ty, value, number(range.1));
+        self.cast(Lanes { value, ty }, Ty::S32)
     }
 
-    /// A float kept between 0 and 255 while it still is one, so that its conversion is cheap; NaN becomes 0.
-    fn clamp_to_byte(&self, ty: Ty, value: Value) -> Value {
+    /// A float kept inside of a range while it still is one, so that its conversion is cheap; NaN becomes 0.
+    fn clamp_into(&self, ty: Ty, value: Value, range: (i32, i32)) -> Value {
+        let (low, high) = (self.number(ty, range.0.into()), self.number(ty, range.1.into()));
         // Comparisons, which NaN fails: minimum and maximum would see to NaN with instructions of their own.
-        let (zero, full) = (self.number(ty, 0.0), self.number(ty, 255.0));
-        let value = self.select(self.compare(CompareOp::Gt, ty, value, zero), value, zero);
-        self.select(self.compare(CompareOp::Lt, ty, value, full), value, full)
+        let zero = self.number(ty, 0.0);
+        let above = self.compare(CompareOp::Gt, ty, value, low);
+        let value = match range.0 {
+            0 => self.select(above, value, zero),
+            _ => self.select(self.is_nan(value), zero, self.select(above, value, low)),
+        };
+        self.select(self.compare(CompareOp::Lt, ty, value, high), value, high)
     }
 
-    /// An f32 rounded half to even, as a number from 0 to 255 in s32 lanes. Added to a float whose last bit is worth 1, the
-    /// value is rounded by the sum itself, and stands in its lowest bits: for devices that round sums to nearest.
-    pub(crate) fn round_to_byte(&self, value: Value) -> Value {
+    /// An f32 rounded half to even and kept inside of a range of less than 22 bits, in s32 lanes. Added to a float whose last bit
+    /// is worth 1, the value is rounded by the sum itself, and stands in its lowest bits: for devices that round sums to nearest.
+    pub(crate) fn round_into(&self, value: Value, range: (i32, i32)) -> Value {
         const ONES: f32 = 12_582_912.0;
-        let value = self.clamp_to_byte(Ty::F32, value);
+        let value = self.clamp_into(Ty::F32, value, range);
         let sum = self.binary(BinaryOp::Add, Ty::F32, value, self.constant(Scalar::F32(ONES)));
         let bits = reinterpret_value(self.scope, sum, self.vector(Ty::S32));
         self.binary(BinaryOp::Sub, Ty::S32, bits, self.constant(Scalar::S32(ONES.to_bits() as i32)))
+    }
+}
+
+/// The integer whose bits are all set.
+fn all_ones(ty: Ty) -> Scalar {
+    match ty {
+        Ty::U32 => Scalar::U32(u32::MAX),
+        Ty::U64 => Scalar::U64(u64::MAX),
+        Ty::S64 => Scalar::S64(-1),
+        _ => Scalar::S32(-1),
     }
 }

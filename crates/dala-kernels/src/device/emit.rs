@@ -21,8 +21,10 @@ use super::arithmetic::{Generator, Lanes, elem};
 pub(crate) struct Layout {
     /// Elements, or pixels, computed at a time.
     pub(crate) width: usize,
-    /// Whether 8-bit elements travel four to a word.
+    /// Whether elements of 8 and 16 bits travel several to a word.
     pub(crate) packed: bool,
+    /// Whether the device converts `f16` itself.
+    pub(crate) converts_f16: bool,
     /// Whether float results are hidden from the driver's compiler, which would reorder sums and products.
     pub(crate) shielded: bool,
     /// Whether vectors begin at any element: buffers are bound element by element, and positions count elements or pixels. For
@@ -57,12 +59,7 @@ impl Layout {
 
     /// How a buffer is bound whose elements are read one by one.
     pub(crate) fn element_binding(self, dtype: DType) -> Binding {
-        let elem = match dtype {
-            DType::U8 if self.packed => UIntKind::U32.into(),
-            DType::U8 => UIntKind::U8.into(),
-            other => elem(Ty::of(other)),
-        };
-        Binding { elem, width: 1, vectors: self.width }
+        Binding { elem: self.memory_elem(dtype), width: 1, vectors: self.width }
     }
 
     /// How a buffer is bound whose pixels of `channels` elements are read in vectors.
@@ -74,11 +71,11 @@ impl Layout {
             _ if self.free => Binding { vectors: channels * self.width, ..self.element_binding(dtype) },
             // Four bytes are one word on every device: shifts take them apart, where others need shuffles.
             DType::U8 if channels == 4 => Binding { elem: UIntKind::U32.into(), width: self.width, vectors: 1 },
-            DType::U8 if self.packed && self.width < 4 => self.element_binding(dtype),
-            DType::U8 if self.packed => {
-                Binding { elem: UIntKind::U32.into(), width: self.width / 4, vectors: channels }
+            _ if self.width < self.per_word(dtype) => self.element_binding(dtype),
+            _ => {
+                let width = self.width / self.per_word(dtype);
+                Binding { width, vectors: channels, ..self.element_binding(dtype) }
             }
-            _ => Binding { width: self.width, vectors: channels, ..self.element_binding(dtype) },
         }
     }
 
@@ -247,7 +244,10 @@ impl<'a> Emitter<'a> {
             Op::Logic(op, a, b) => make.logic(op, registers[a].value, registers[b].value),
             Op::Not(a) => make.not(registers[a].value),
             Op::Select(c, a, b) => make.select(registers[c].value, registers[a].value, registers[b].value),
-            Op::Cast(a, DType::U8) => make.saturate_to_byte(registers[a]),
+            Op::Cast(a, dtype) if dtype.narrow_range().is_some() => make.saturate(registers[a], dtype),
+            Op::Cast(a, dtype @ (DType::F16 | DType::BF16)) => {
+                make.rounded(make.cast(registers[a], Ty::F32), dtype, self.layout)
+            }
             Op::Cast(a, dtype) => make.cast(registers[a], Ty::of(dtype)),
             Op::Stored(a, dtype) => self.convert(registers[a], dtype),
             Op::Store { value, .. } => registers[value].value,
@@ -277,7 +277,7 @@ impl<'a> Emitter<'a> {
         self.generator.broadcast(self.element(buffer, input.dtype, zero))
     }
 
-    /// This element of an input; `u8` data as s32.
+    /// This element of an input, as lanes of its register type.
     fn input(&self, slot: usize) -> Value {
         let input = self.program.inputs()[slot];
         let (buffer, position) = match self.context.inputs[slot] {
@@ -290,8 +290,8 @@ impl<'a> Emitter<'a> {
         if is_gathered(self.program, slot, self.layout.width) {
             return self.gather(slot, |_, index| index);
         }
-        if input.dtype == DType::U8 && self.layout.packed && self.layout.width < 4 {
-            // Not even a word: one byte of it.
+        if self.layout.width < self.layout.per_word(input.dtype) {
+            // Not even a word: one element of it.
             if self.layout.width > 1 {
                 self.scope().push_error("parts of a word are loaded one by one");
             }
@@ -300,13 +300,9 @@ impl<'a> Emitter<'a> {
         self.unpacked(self.load_vector(buffer, position), input.dtype)
     }
 
-    /// What was loaded, as lanes of its type; `u8` data as s32.
+    /// What was loaded, as lanes of its register type.
     pub(super) fn unpacked(&self, loaded: Value, dtype: DType) -> Value {
-        match dtype {
-            DType::U8 if self.layout.packed => self.generator.unpack(loaded),
-            DType::U8 => cast_value(self.scope(), loaded, vector_type(self.scope(), elem(Ty::S32), self.layout.width)),
-            _ => loaded,
-        }
+        self.generator.loaded(loaded, dtype, self.layout)
     }
 
     pub(super) fn as_u32(&self, position: Value) -> Value {
@@ -356,19 +352,13 @@ impl<'a> Emitter<'a> {
     fn element(&self, buffer: Value, dtype: DType, index: Value) -> Value {
         let scope = self.scope();
         let position = |index: Value| cast_value(scope, index, ElemType::Index.to_type(scope.ctx()));
-        match dtype {
-            DType::U8 if self.layout.packed => {
-                let two = Generator { scope, width: 1 }.constant(Scalar::U32(2));
-                let word = u32::__expand_native_shr(scope, index.into(), two.into()).read_value(scope);
-                let word = self.load_at(buffer, position(word));
-                self.generator.byte_of(word, index)
-            }
-            DType::U8 => {
-                let value = self.load_at(buffer, position(index));
-                cast_value(scope, value, vector_type(scope, elem(Ty::S32), 1))
-            }
-            _ => self.load_at(buffer, position(index)),
+        let (one, per_word) = (self.one(), self.layout.per_word(dtype));
+        if per_word == 1 {
+            return one.loaded(self.load_at(buffer, position(index)), dtype, self.layout);
         }
+        let shift = one.constant(Scalar::U32(per_word.trailing_zeros()));
+        let word = self.load_at(buffer, position(one.binary(BinaryOp::Shr, Ty::U32, index, shift)));
+        one.part_of(word, index, dtype)
     }
 
     /// Elements of an input lane by lane, at the index that `place` makes of each lane's own. Indices are kept inside the
@@ -468,8 +458,8 @@ impl<'a> Emitter<'a> {
     fn convert(&self, from: Lanes, dtype: DType) -> Value {
         let make = &self.generator;
         // Graphics drivers may round sums as they like.
-        if dtype == DType::U8 && from.ty == Ty::F32 && !self.layout.shielded {
-            return make.round_to_byte(from.value);
+        if let (Some(range), Ty::F32, false) = (dtype.narrow_range(), from.ty, self.layout.shielded) {
+            return make.round_into(from.value, range);
         }
         let from = match from.ty {
             Ty::Bool => Lanes { value: make.cast(from, Ty::S32), ty: Ty::S32 },
@@ -478,21 +468,15 @@ impl<'a> Emitter<'a> {
             }
             _ => from,
         };
-        match dtype {
-            DType::U8 => make.saturate_to_byte(from),
-            other => make.cast(from, Ty::of(other)),
+        match dtype.narrow_range() {
+            Some(_) => make.saturate(from, dtype),
+            None => make.cast(from, Ty::of(dtype)),
         }
     }
 
     /// Lanes of an output's register type, as they lie in memory.
     pub(super) fn packed(&self, value: Value, dtype: DType) -> Value {
-        match dtype {
-            DType::U8 if self.layout.packed => self.generator.pack(value),
-            DType::U8 => {
-                cast_value(self.scope(), value, vector_type(self.scope(), UIntKind::U8.into(), self.layout.width))
-            }
-            _ => value,
-        }
+        self.generator.stored(value, dtype, self.layout)
     }
 
     pub(super) fn store_at(&self, scope: &Scope, output: Value, position: Value, value: Value) {

@@ -361,7 +361,7 @@ impl PixelSplit {
         if self.bytes {
             // As words, whose bytes shifts take apart: shuffles of so many lanes cost more.
             let words = match self.layout.packed {
-                true => whole.pack(value),
+                true => whole.pack(value, dala_spec::DType::U8),
                 false => {
                     let narrow = vector_type(scope, UIntKind::U8.into(), width);
                     let narrow = cast_value(scope, value, narrow);

@@ -13,11 +13,16 @@
 //!   both are kept apart, so that every device and every fusion gives the same answer.
 //! - `x != y` is false for NaN in SPIR-V: it is emitted as `!(x == y)`.
 //! - A cast between `s32` and `u32` retypes its operand for every later use on LLVM and SPIR-V: it gets a copy.
-//! - There is no 8-bit type in WGSL: four elements travel in one 32-bit word.
+//! - A shift down of signed integers fills with zeros on vectors of the CPU runtime: only values from zero on are shifted.
+//! - There are no types of 8 and 16 bits in WGSL: several elements travel in one 32-bit word.
 
 pub(crate) mod args;
 pub(crate) mod arithmetic;
-mod bytes;
 pub(crate) mod emit;
+mod exponential;
+mod floats;
 pub(crate) mod fragment;
+mod functions;
 mod pixels;
+mod storage;
+mod trigonometric;

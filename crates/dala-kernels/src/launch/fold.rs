@@ -106,6 +106,7 @@ impl Launcher for Fold {
             Ty::S32 => launch_with!(i32),
             Ty::S64 => launch_with!(i64),
             Ty::U32 => launch_with!(u32),
+            Ty::U64 => launch_with!(u64),
             Ty::Bool => return Err(LaunchRefused("truth values are not folded".to_owned())),
         }
         Ok(())

@@ -1,11 +1,11 @@
 //! The kernel that runs a program at every element or pixel, and how it is spread over a device.
 
 use cubecl::prelude::*;
+use dala_plan::DeviceFacts;
 use dala_plan::work::Map;
 use dala_plan::work::width::cpu_width;
-use dala_plan::{DeviceFacts, Support};
+use dala_spec::Program;
 use dala_spec::expr::Ty;
-use dala_spec::{DType, Program};
 
 use super::{Bound, Geometry, LaunchRefused, Launcher, Prepared, block, grid, prepared};
 use crate::device::args::{BufferAt, Buffers, Scalars};
@@ -31,13 +31,13 @@ impl Geometry {
     }
 }
 
-/// Vectors of four, as GPUs load them; sixteen 8-bit elements make four words. Where each lane costs much code, four are enough.
+/// Vectors of four words, as GPUs load them; sixteen 8-bit elements make as many. Where each lane costs much code, four are enough.
 fn gpu_width(program: &Program, facts: &DeviceFacts) -> usize {
     if program.pixel().is_some() || program.reads_neighbours() {
         return 4;
     }
-    let mut dtypes = program.inputs().iter().map(|input| input.dtype).chain(program.outputs().iter().copied());
-    if dtypes.all(|dtype| dtype == DType::U8) && facts.u8 == Support::Packed { 16 } else { 4 }
+    let dtypes = program.inputs().iter().map(|input| input.dtype).chain(program.outputs().iter().copied());
+    4 * dtypes.map(|dtype| facts.per_word(dtype)).min().unwrap_or(1)
 }
 
 /// How many elements or pixels a program runs over.

@@ -12,7 +12,7 @@ use cubecl::prelude::*;
 use cubecl::server::Handle;
 use dala_plan::work::{Fragment, LARGEST_INDEX, Source, Task};
 use dala_plan::{CAPACITY_STEP, DeviceFacts, Support};
-use dala_spec::{DType, Scalar};
+use dala_spec::Scalar;
 
 use crate::device::args::BufferAt;
 use crate::device::emit::Layout;
@@ -192,7 +192,13 @@ struct Bound<'a> {
 impl Bound<'_> {
     fn layout(&self, width: usize) -> Layout {
         let facts = self.launch.facts;
-        Layout { width, packed: facts.u8 == Support::Packed, shielded: facts.reorders_floats, free: false }
+        Layout {
+            width,
+            packed: facts.narrow == Support::Packed,
+            converts_f16: facts.converts_f16,
+            shielded: facts.reorders_floats,
+            free: false,
+        }
     }
 
     /// As [`layout`](Bound::layout), with vectors that begin at any element where the device reads such: on a CPU.
@@ -276,9 +282,10 @@ impl Bound<'_> {
                     true => (layout.element_binding(input.dtype), 1),
                     false => (layout.binding(input.dtype, 1), needed),
                 };
-                // Bytes of words that are read one by one are fewer than they are asked for.
-                let packed = input.dtype == DType::U8 && layout.packed && layout.width < 4;
-                self.read(number, binding.elem, binding.width, if packed { needed.div_ceil(4) } else { needed })
+                // Parts of words that are read one by one need fewer words.
+                let per_word =
+                    if layout.width < layout.per_word(input.dtype) { layout.per_word(input.dtype) } else { 1 };
+                self.read(number, binding.elem, binding.width, needed.div_ceil(per_word))
             })
             .collect()
     }
@@ -294,7 +301,9 @@ impl Bound<'_> {
                 Scalar::S32(v) => InputScalar::new(*v, elem),
                 Scalar::S64(v) => InputScalar::new(*v, elem),
                 Scalar::U32(v) => InputScalar::new(*v, elem),
-                Scalar::U8(v) => InputScalar::new(*v, elem),
+                Scalar::U64(v) => InputScalar::new(*v, elem),
+                // Run-time values are of register types: none is narrower.
+                other => InputScalar::new(other.as_i64() as i32, elem),
             }
         };
         self.launch.params.iter().zip(slots).map(scalar).collect()

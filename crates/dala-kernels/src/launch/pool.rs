@@ -4,7 +4,6 @@
 
 use cubecl::prelude::*;
 use dala_plan::DeviceFacts;
-use dala_plan::work::width::dividing_width;
 use dala_plan::work::{Pool, PoolOp};
 use dala_spec::DType;
 use dala_spec::expr::{BinaryOp, Ty};
@@ -29,10 +28,6 @@ fn run(pool: &Pool, facts: &DeviceFacts) -> usize {
     if facts.cpu { pool.windows.to[1].max(1) } else { 4 }
 }
 
-fn width(pool: &Pool, facts: &DeviceFacts) -> usize {
-    dividing_width(pool.windows.channels, if facts.cpu { 64 / pool.dtype.size() } else { 4 })
-}
-
 fn items(pool: &Pool, facts: &DeviceFacts, width: usize) -> usize {
     let [rows, columns] = pool.windows.to;
     pool.batch * rows * columns.div_ceil(run(pool, facts)) * (pool.windows.channels / width)
@@ -52,7 +47,7 @@ struct PoolCode {
 
 impl Launcher for Pool {
     fn geometry(&self, facts: &DeviceFacts) -> Geometry {
-        let width = width(self, facts);
+        let width = self.width(facts);
         Geometry::spread(items(self, facts, width), width, facts)
     }
 

@@ -58,7 +58,11 @@ impl Launcher for StridedCopy {
         let (width, vectors, pieces) = sizes(self, facts);
         let items = self.rows() * pieces;
         geometry.check(items)?;
-        let elem = if self.word == 1 { UIntKind::U8.into() } else { UIntKind::U32.into() };
+        let elem = match self.word {
+            1 => UIntKind::U8.into(),
+            2 => UIntKind::U16.into(),
+            _ => UIntKind::U32.into(),
+        };
         let layout = bound.layout_of_lines(width);
         let reads = if self.column_stride == 1 { layout } else { Layout { width: 1, ..layout } };
         let from = vec![bound.read(0, elem, reads.unit(), reads.positions(self.sizes.0))?];
@@ -103,6 +107,7 @@ impl Launcher for StridedCopy {
         }
         match self.word {
             1 => launch_with!(u8),
+            2 => launch_with!(u16),
             _ => launch_with!(u32),
         }
         Ok(())

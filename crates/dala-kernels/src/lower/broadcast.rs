@@ -10,7 +10,8 @@ pub(crate) fn pair(call: &Signature) -> (Expr, Expr) {
     (operand(call, 0, "a"), operand(call, 1, "b"))
 }
 
-fn operand(call: &Signature, index: usize, name: &str) -> Expr {
+/// An input at each element of the output.
+pub(crate) fn operand(call: &Signature, index: usize, name: &str) -> Expr {
     let (own, output) = (&call.inputs[index].shape, &call.output.shape);
     if own.len() == 1 || own.len() == output.len() {
         return Expr::input(name);

@@ -2,6 +2,8 @@
 
 pub(crate) mod broadcast;
 pub(crate) mod filter;
+pub(crate) mod halves;
+pub(crate) mod overflow;
 pub(crate) mod pixel;
 pub(crate) mod position;
 pub(crate) mod product;

@@ -1,8 +1,8 @@
 //! Reductions over any axes: lines are folded one group of neighbouring axes at a time.
 
 use dala_plan::work::{Argument, Finish, Fold, FoldOp, Fragment, Phase};
-use dala_plan::{DeviceFacts, Lowering, Place, Support, Task};
-use dala_spec::expr::{BinaryOp, CompareOp, apply_binary, cast, compare};
+use dala_plan::{DeviceFacts, Lowering, Place, Task};
+use dala_spec::expr::{BinaryOp, CompareOp, Ty, apply_binary, cast, compare};
 use dala_spec::{
     Class, DType, DTypes, Data, Expr, KernelSpec, NUMBERS, OutputDType, ParamKind, Params, Scalar, Shape, ShapeCall,
     ShapeProblem, Signature, SpecError, TensorType, Tolerance, param,
@@ -43,7 +43,8 @@ pub(crate) fn kernel(spec: KernelSpec, lower: LowerFn, reference: ReferenceFn) -
 
 /// A kernel that accumulates in its output's type, to which values are converted first.
 pub(crate) fn accumulating(name: &str, summary: &str, lower: LowerFn, reference: ReferenceFn) -> Kernel {
-    const WIDE: DTypes = &[DType::F32, DType::F64, DType::S32, DType::S64, DType::U32];
+    const WIDE: DTypes =
+        &[DType::F32, DType::F64, DType::S32, DType::S64, DType::U32, DType::F16, DType::BF16, DType::U64];
     let spec = spec(name, summary, NUMBERS, OutputDType::OneOf(WIDE), shapes::without_axes)
         .tolerance(Tolerance::close(64.0, 64.0));
     kernel(spec, lower, reference).example_dtype(DType::S32)
@@ -51,7 +52,12 @@ pub(crate) fn accumulating(name: &str, summary: &str, lower: LowerFn, reference:
 
 /// The lowering of such a kernel.
 pub(crate) fn accumulated(call: &Signature, facts: &DeviceFacts, how: FoldOp) -> Result<Lowering, SpecError> {
-    reduced(call, facts, &axes(call)?, &Reduction { how, dtype: call.output.dtype, finish: Expr::input("r") })
+    reduced(
+        call,
+        facts,
+        &axes(call)?,
+        &Reduction { how, dtype: register_type(call.output.dtype), finish: Expr::input("r") },
+    )
 }
 
 /// The same in plain Rust, from `start` on: floats in f64, integers in 64 bits that wrap.
@@ -129,8 +135,8 @@ pub(crate) fn reference(call: &Reference, f: impl Fn(&[Scalar]) -> Scalar) -> Da
 }
 
 /// The type in which elements of `dtype` are compared.
-fn register_type(dtype: DType) -> DType {
-    if dtype == DType::U8 { DType::S32 } else { dtype }
+pub(crate) fn register_type(dtype: DType) -> DType {
+    Ty::of(dtype).dtype().unwrap_or(dtype)
 }
 
 /// What is folded, and how.
@@ -278,14 +284,15 @@ fn fold(
         None => result_type,
     };
     let expr = finish.unwrap_or(&plain);
-    let narrow = line.inner == 1 || whole.width(facts) < 4;
-    if output == DType::U8 && facts.u8 == Support::Packed && narrow {
-        // Single bytes cannot be written there: as numbers first, then four at a time.
+    let written = if line.inner == 1 { 1 } else { whole.width(facts) };
+    if written < facts.per_word(output) {
+        // Parts of words cannot be written there: as whole numbers first, then words of them.
+        let wide = if output.is_float() { DType::F32 } else { DType::S32 };
         let shape = Shape::new([line.outer * line.inner]);
-        let numbers = lowering.transient(TensorType::new(DType::S32, shape.clone()));
-        lowering.step(Task::Fold(line.fold(phases, once(expr, DType::S32)?)), [source.0], numbers);
-        let named = [("r", TensorType::new(DType::S32, shape.clone()))];
-        lowering.step(map(&plain, &named, TensorType::new(DType::U8, shape), call)?, [numbers], writes);
+        let numbers = lowering.transient(TensorType::new(wide, shape.clone()));
+        lowering.step(Task::Fold(line.fold(phases, once(expr, wide)?)), [source.0], numbers);
+        let named = [("r", TensorType::new(wide, shape.clone()))];
+        lowering.step(map(&plain, &named, TensorType::new(output, shape), call)?, [numbers], writes);
         return Ok(());
     }
     lowering.step(Task::Fold(line.fold(phases, once(expr, output)?)), [source.0], writes);

@@ -7,6 +7,7 @@ use dala_spec::{
     Class, Data, Expr, FLOATS, KernelSpec, OutputDType, ParamKind, ShapeProblem, Signature, SpecError, Tolerance, param,
 };
 
+use super::halves::in_f32;
 use super::{reduce::Line, shapes};
 use crate::kernel::{LowerFn, ReferenceFn};
 use crate::keys::AXIS;
@@ -20,7 +21,7 @@ pub(crate) fn kernel(name: &str, summary: &str, lower: LowerFn, reference: Refer
         .computed("the input's", OutputDType::Inputs, shapes::with_axis)
         .param(param(AXIS, ParamKind::Int).default(-1).summary("the axis, counted from the end if negative"))
         .tolerance(Tolerance::close(64.0, 64.0));
-    Kernel::lowered(spec, lower).example(&[&[3, 8]], &[3, 8]).reference(reference)
+    Kernel::lowered(spec, in_f32(lower)).example(&[&[3, 8]], &[3, 8]).reference(reference)
 }
 
 fn line(call: &Signature) -> Result<Line, ShapeProblem> {

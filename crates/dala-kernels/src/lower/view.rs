@@ -6,6 +6,15 @@ use dala_spec::{DType, Expr, Shape, Signature, SpecError, TensorType};
 
 use super::map;
 
+/// The largest type in which runs of so many bytes can be moved.
+pub(crate) fn word_of(bytes: usize) -> DType {
+    match bytes {
+        _ if bytes.is_multiple_of(4) => DType::U32,
+        _ if bytes.is_multiple_of(2) => DType::U16,
+        _ => DType::U8,
+    }
+}
+
 /// Where each element of an output is found in an input.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct View {
@@ -91,22 +100,23 @@ impl View {
                 self.offset *= 2;
                 (self, DType::U32, input_len * 2)
             }
-            _ => {
-                let fours = |value: &i64| value % 4 == 0;
+            size => {
+                let each = 4 / size;
+                let is_whole = |value: &i64| value % each as i64 == 0;
                 let whole = match (self.dims.split_last(), self.strides.split_last()) {
                     (Some((last, _)), Some((1, others))) => {
-                        last.is_multiple_of(4) && others.iter().all(fours) && self.offset.is_multiple_of(4)
+                        last.is_multiple_of(each) && others.iter().all(is_whole) && self.offset.is_multiple_of(each)
                     }
                     _ => false,
                 };
-                if !whole || !input_len.is_multiple_of(4) {
-                    return (self, DType::U8, input_len);
+                if !whole || !input_len.is_multiple_of(each) {
+                    return (self, word_of(size), input_len);
                 }
                 let axis = self.dims.len() - 1;
-                self.dims[axis] /= 4;
-                self.strides[..axis].iter_mut().for_each(|stride| *stride /= 4);
-                self.offset /= 4;
-                (self, DType::U32, input_len / 4)
+                self.dims[axis] /= each;
+                self.strides[..axis].iter_mut().for_each(|stride| *stride /= each as i64);
+                self.offset /= each;
+                (self, DType::U32, input_len / each)
             }
         }
     }

@@ -3,7 +3,7 @@
 use dala_spec::{Data, Expr, KernelSpec, NUMBERS, ParamKind, Scalar, param};
 
 use crate::keys::{MAX, MIN};
-use crate::reference::kernel_cases;
+use crate::reference::{kernel_cases, on_numbers};
 use crate::{Kernel, Reference};
 
 /// The kernel.
@@ -19,18 +19,12 @@ pub fn kernel() -> Kernel {
 fn reference(call: &Reference) -> Data {
     let (min, max) = (call.number(MIN), call.number(MAX));
     let whole = min.fract() == 0.0 && max.fract() == 0.0;
-    let float = |x: f32| f64::from(x.max(min as f32).min(max as f32).round_ties_even());
     call.map(|value| match value {
-        Scalar::F32(x) => Scalar::F32(x.max(min as f32).min(max as f32)),
         Scalar::F64(x) => Scalar::F64(x.max(min).min(max)),
-        Scalar::S32(x) if whole => Scalar::S32(x.max(min as i32).min(max as i32)),
-        Scalar::S64(x) if whole => Scalar::S64(x.max(min as i64).min(max as i64)),
-        Scalar::U32(x) if whole => Scalar::U32(x.max(min as u32).min(max as u32)),
-        Scalar::U8(x) if whole => Scalar::U8(i64::from(x).max(min as i64).min(max as i64).clamp(0, 255) as u8),
-        Scalar::S32(x) => Scalar::S32(float(x as f32) as i32),
-        Scalar::S64(x) => Scalar::S64(float(x as f32) as i64),
-        Scalar::U32(x) => Scalar::U32(float(x as f32) as u32),
-        Scalar::U8(x) => Scalar::U8(float(f32::from(x)) as u8),
+        integer if whole && !integer.dtype().is_float() => {
+            on_numbers!(x; float x; int x.max(min as _).min(max as _))(integer)
+        }
+        other => Scalar::F32((other.as_f64() as f32).max(min as f32).min(max as f32)),
     })
 }
 

@@ -9,6 +9,7 @@ use dala_spec::{
 };
 
 use crate::keys::AXIS;
+use crate::lower::view::word_of;
 use crate::lower::{map, shapes};
 use crate::{Kernel, Reference};
 
@@ -58,7 +59,7 @@ fn lower(call: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
     let runs = runs(call)?;
     // Bits are moved, whatever they mean: as words where runs allow it.
     let bytes = used.iter().map(|index| runs[*index] * dtype.size());
-    let word = if bytes.clone().all(|bytes| bytes.is_multiple_of(4)) { DType::U32 } else { DType::U8 };
+    let word = word_of(bytes.clone().fold(4, |word, bytes| word | bytes));
     let mut parts: Vec<(Place, usize)> =
         used.iter().map(|index| Place::Input(*index)).zip(bytes.map(|bytes| bytes / word.size())).collect();
     let together: usize = parts.iter().map(|(_, run)| run).sum();

@@ -3,6 +3,7 @@
 use dala_spec::{Data, KernelSpec, NUMBERS, OutputDType, OutputShape, Signature};
 
 use crate::lower::broadcast::pair;
+use crate::lower::overflow;
 use crate::reference::{kernel_cases, on_pairs};
 use crate::{Kernel, Reference};
 
@@ -16,13 +17,14 @@ pub fn kernel() -> Kernel {
         .output(OutputShape::Broadcast, OutputDType::Inputs);
     let work = |call: &Signature| {
         let (a, b) = pair(call);
-        a + b
+        overflow::kept(call, a + b)
     };
-    Kernel::pointwise(spec, work).reference(reference)
+    Kernel::pointwise(overflow::with_param(spec), work).reference(reference)
 }
 
 fn reference(call: &Reference) -> Data {
-    call.zip(on_pairs!(x, y; float x + y; int x.wrapping_add(y); pixel x.saturating_add(y)))
+    let plain = on_pairs!(x, y; float x + y; int x.wrapping_add(y));
+    call.zip(|a, b| overflow::kept_value(call, plain(a, b)))
 }
 
 kernel_cases! {
@@ -30,4 +32,5 @@ kernel_cases! {
     integers_wrap: [S32(vec![i32::MAX]), S32(vec![1])], Params::new() => S32(vec![i32::MIN]);
     pixels_saturate: [U8(vec![200, 1]), U8(vec![100, 2])], Params::new() => U8(vec![255, 3]);
     one_element_counts_for_all: [S64(vec![1, 2, 3]), S64(vec![10])], Params::new() => S64(vec![11, 12, 13]);
+    small_integers_wrap_if_asked: [U8(vec![200, 1]), U8(vec![100, 2])], Params::new().with("overflow", "wrap") => U8(vec![44, 3]);
 }

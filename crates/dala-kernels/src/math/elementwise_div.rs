@@ -24,7 +24,7 @@ pub fn kernel() -> Kernel {
 
 fn reference(call: &Reference) -> Data {
     // Integers have no quotient in two cases: by zero, and the smallest number by -1.
-    call.zip(on_pairs!(x, y; float x / y; int x.checked_div(y).unwrap_or(if y == 0 { 0 } else { x }); pixel x.checked_div(y).unwrap_or(0)))
+    call.zip(on_pairs!(x, y; float x / y; int x.checked_div(y).unwrap_or(if y == 0 { 0 } else { x })))
 }
 
 kernel_cases! {

@@ -3,6 +3,7 @@
 use dala_spec::{Data, KernelSpec, NUMBERS, OutputDType, OutputShape, Signature};
 
 use crate::lower::broadcast::pair;
+use crate::lower::overflow;
 use crate::reference::{kernel_cases, on_pairs};
 use crate::{Kernel, Reference};
 
@@ -16,17 +17,19 @@ pub fn kernel() -> Kernel {
         .output(OutputShape::Broadcast, OutputDType::Inputs);
     let work = |call: &Signature| {
         let (a, b) = pair(call);
-        a - b
+        overflow::kept(call, a - b)
     };
-    Kernel::pointwise(spec, work).reference(reference)
+    Kernel::pointwise(overflow::with_param(spec), work).reference(reference)
 }
 
 fn reference(call: &Reference) -> Data {
-    call.zip(on_pairs!(x, y; float x - y; int x.wrapping_sub(y); pixel x.saturating_sub(y)))
+    let plain = on_pairs!(x, y; float x - y; int x.wrapping_sub(y));
+    call.zip(|a, b| overflow::kept_value(call, plain(a, b)))
 }
 
 kernel_cases! {
     floats: [F64(vec![1.0, 2.5]), F64(vec![4.0, -2.5])], Params::new() => F64(vec![-3.0, 5.0]);
     integers_wrap: [U32(vec![0]), U32(vec![1])], Params::new() => U32(vec![u32::MAX]);
     pixels_saturate: [U8(vec![1, 9]), U8(vec![2, 3])], Params::new() => U8(vec![0, 6]);
+    small_integers_wrap_if_asked: [S8(vec![-100, 1]), S8(vec![100, 2])], Params::new().with("overflow", "wrap") => S8(vec![56, -1]);
 }

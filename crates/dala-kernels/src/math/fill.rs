@@ -1,6 +1,6 @@
 //! One value everywhere. A fraction in integers is rounded half to even; pixels saturate.
 
-use dala_spec::{DType, Data, Expr, KernelSpec, NUMBERS, OutputDType, OutputShape, ParamKind, Scalar, param};
+use dala_spec::{Data, Expr, KernelSpec, NUMBERS, OutputDType, OutputShape, ParamKind, Scalar, param};
 
 use crate::keys::VALUE;
 use crate::reference::kernel_cases;
@@ -17,10 +17,9 @@ pub fn kernel() -> Kernel {
 
 fn reference(call: &Reference) -> Data {
     let value = call.number(VALUE);
-    let value = match call.dtype() {
-        DType::F32 | DType::F64 => value,
-        _ if value.fract() == 0.0 => value,
-        _ => f64::from((value as f32).round_ties_even()),
+    let value = match call.dtype().is_float() || value.fract() == 0.0 {
+        true => value,
+        false => f64::from((value as f32).round_ties_even()),
     };
     Data::collect(call.dtype(), (0..call.len()).map(|_| Scalar::from_f64(call.dtype(), value)))
 }

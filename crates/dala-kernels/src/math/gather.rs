@@ -9,6 +9,7 @@ use dala_spec::{
 };
 
 use crate::keys::AXIS;
+use crate::lower::view::word_of;
 use crate::lower::{map, position, shapes};
 use crate::{Kernel, Reference};
 
@@ -69,7 +70,7 @@ fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
     let (size, run) = axis(call)?;
     // Bits are moved, whatever they mean: as words where runs allow it.
     let bytes = x.dtype.size();
-    let word = if (run * bytes).is_multiple_of(4) { DType::U32 } else { DType::U8 };
+    let word = word_of(run * bytes);
     let words = |elements: usize| elements * bytes / word.size();
     let (blocks, run, count) = (x.shape.len() / (size * run).max(1), words(run), indices.shape.len());
     // What lies together, and what there is only one of, needs no coordinate.

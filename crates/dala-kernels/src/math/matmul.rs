@@ -8,6 +8,7 @@ use dala_spec::{
 };
 
 use crate::keys::{TRANSPOSE_A, TRANSPOSE_B};
+use crate::lower::halves::in_f32;
 use crate::lower::product::{Epilogue, Product};
 use crate::{Kernel, Reference};
 
@@ -21,7 +22,7 @@ pub fn kernel() -> Kernel {
         .param(param(TRANSPOSE_A, ParamKind::Bool).default(false).summary("whether `a` is {..., k, m}"))
         .param(param(TRANSPOSE_B, ParamKind::Bool).default(false).summary("whether `b` is {..., n, k}"))
         .tolerance(Tolerance::close(512.0, 512.0));
-    Kernel::lowered(spec, lower).example(&[&[3, 8], &[8, 5]], &[3, 5]).reference(reference)
+    Kernel::lowered(spec, in_f32(lower)).example(&[&[3, 8], &[8, 5]], &[3, 5]).reference(reference)
 }
 
 /// The sizes of a product, and the shape of its result.

@@ -1,8 +1,8 @@
 //! Negation: `-x`. Integers wrap; pixels saturate, so that every pixel becomes 0.
 
-use dala_spec::{Data, Expr, KernelSpec, NUMBERS, Scalar};
+use dala_spec::{Data, Expr, KernelSpec, NUMBERS};
 
-use crate::reference::kernel_cases;
+use crate::reference::{kernel_cases, on_numbers};
 use crate::{Kernel, Reference};
 
 /// The kernel.
@@ -12,14 +12,7 @@ pub fn kernel() -> Kernel {
 }
 
 fn reference(call: &Reference) -> Data {
-    call.map(|value| match value {
-        Scalar::F32(x) => Scalar::F32(-x),
-        Scalar::F64(x) => Scalar::F64(-x),
-        Scalar::S32(x) => Scalar::S32(x.wrapping_neg()),
-        Scalar::S64(x) => Scalar::S64(x.wrapping_neg()),
-        Scalar::U32(x) => Scalar::U32(x.wrapping_neg()),
-        Scalar::U8(_) => Scalar::U8(0),
-    })
+    call.map(on_numbers!(x; float -x; int x.wrapping_neg()))
 }
 
 kernel_cases! {

@@ -154,7 +154,7 @@ fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
 fn reference(call: &Reference) -> Data {
     let (axes, mode, dtype) = (of_call(call.signature).unwrap_or_default(), call.params().word(MODE), call.dtype());
     let value = match call.params().get(VALUE.name()) {
-        Some(ParamValue::Int(value)) if dtype != DType::U8 => Scalar::from_i64(dtype, *value),
+        Some(ParamValue::Int(value)) if dtype.size() >= 4 => Scalar::from_i64(dtype, *value),
         _ => Scalar::from_f64(dtype, call.number(VALUE)),
     };
     let element = |index: usize| {

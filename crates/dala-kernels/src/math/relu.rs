@@ -18,19 +18,18 @@ pub fn kernel() -> Kernel {
 fn reference(call: &Reference) -> Data {
     let slope = call.number(SLOPE);
     let whole = slope.fract() == 0.0;
-    let rounded = |x: f32| f64::from((x * slope as f32).round_ties_even());
     call.map(|value| match value {
-        Scalar::F32(x) if x < 0.0 => Scalar::F32(if slope == 0.0 { 0.0 } else { x * slope as f32 }),
         Scalar::F64(x) if x < 0.0 => Scalar::F64(if slope == 0.0 { 0.0 } else { x * slope }),
         Scalar::S32(x) if x < 0 && whole => Scalar::S32(x.wrapping_mul(slope as i32)),
         Scalar::S64(x) if x < 0 && whole => Scalar::S64(x.wrapping_mul(slope as i64)),
-        Scalar::S32(x) if x < 0 => Scalar::S32(rounded(x as f32) as i32),
-        Scalar::S64(x) if x < 0 => Scalar::S64(rounded(x as f32) as i64),
+        Scalar::F64(_) => value,
+        integer if whole && !integer.dtype().is_float() => integer,
         // A fraction makes the whole call compute in f32, which large integers do not survive unchanged.
-        Scalar::S32(x) if !whole => Scalar::S32(x as f32 as i32),
-        Scalar::S64(x) if !whole => Scalar::S64(x as f32 as i64),
-        Scalar::U32(x) if !whole => Scalar::U32(x as f32 as u32),
-        other => other,
+        other => Scalar::F32(match other.as_f64() as f32 {
+            x if x < 0.0 && slope == 0.0 => 0.0,
+            x if x < 0.0 => x * slope as f32,
+            x => x,
+        }),
     })
 }
 

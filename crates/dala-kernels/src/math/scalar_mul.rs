@@ -4,7 +4,7 @@
 use dala_spec::{Data, Expr, KernelSpec, NUMBERS, ParamKind, Scalar, param};
 
 use crate::keys::SCALAR;
-use crate::reference::kernel_cases;
+use crate::reference::{kernel_cases, on_numbers};
 use crate::{Kernel, Reference};
 
 /// The kernel.
@@ -20,19 +20,12 @@ pub fn kernel() -> Kernel {
 fn reference(call: &Reference) -> Data {
     let scalar = call.number(SCALAR);
     let whole = scalar.fract() == 0.0;
-    // What f32 gives, rounded half to even.
-    let rounded = |x: f32| f64::from((x * scalar as f32).round_ties_even());
     call.map(|value| match value {
-        Scalar::F32(x) => Scalar::F32(x * scalar as f32),
         Scalar::F64(x) => Scalar::F64(x * scalar),
-        Scalar::S32(x) if whole => Scalar::S32(x.wrapping_mul(scalar as i32)),
-        Scalar::S64(x) if whole => Scalar::S64(x.wrapping_mul(scalar as i64)),
-        Scalar::U32(x) if whole => Scalar::U32(x.wrapping_mul(scalar as u32)),
-        Scalar::U8(x) if whole => Scalar::U8(i32::from(x).wrapping_mul(scalar as i32).clamp(0, 255) as u8),
-        Scalar::S32(x) => Scalar::S32(rounded(x as f32) as i32),
-        Scalar::S64(x) => Scalar::S64(rounded(x as f32) as i64),
-        Scalar::U32(x) => Scalar::U32(rounded(x as f32) as u32),
-        Scalar::U8(x) => Scalar::U8(rounded(f32::from(x)) as u8),
+        integer if whole && !integer.dtype().is_float() => {
+            on_numbers!(x; float x; int x.wrapping_mul(scalar as _))(integer)
+        }
+        other => Scalar::F32(other.as_f64() as f32 * scalar as f32),
     })
 }
 

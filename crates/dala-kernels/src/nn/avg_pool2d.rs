@@ -8,6 +8,7 @@ use dala_spec::{
 };
 
 use crate::keys::COUNT_PADDING;
+use crate::lower::halves::in_f32;
 use crate::lower::windows;
 use crate::{Kernel, Reference};
 
@@ -21,7 +22,7 @@ pub fn kernel() -> Kernel {
     let counts = param(COUNT_PADDING, ParamKind::Bool)
         .default(false)
         .summary("whether the zeros around the picture count as elements");
-    Kernel::lowered(windows::with_params(spec, true, false).param(counts), lower)
+    Kernel::lowered(windows::with_params(spec, true, false).param(counts), in_f32(lower))
         .example(&[&[1, 4, 5, 3]], &[1, 3, 4, 3])
         .reference(reference)
 }

@@ -10,6 +10,7 @@ use dala_spec::{
 };
 
 use crate::keys::{ACTIVATION, GROUPS, LAYOUT};
+use crate::lower::halves::in_f32;
 use crate::lower::product::{Epilogue, Product};
 use crate::lower::{map, windows};
 use crate::{Kernel, Reference};
@@ -39,7 +40,9 @@ pub fn kernel() -> Kernel {
                     .summary("what is applied to each result"),
             )
             .tolerance(Tolerance::close(512.0, 512.0));
-    Kernel::lowered(spec, lower).example(&[&[1, 5, 5, 4], &[3, 3, 4, 8], &[8]], &[1, 3, 3, 8]).reference(reference)
+    Kernel::lowered(spec, in_f32(lower))
+        .example(&[&[1, 5, 5, 4], &[3, 3, 4, 8], &[8]], &[1, 3, 3, 8])
+        .reference(reference)
 }
 
 /// A convolution's sizes.

@@ -8,6 +8,7 @@ use dala_spec::{
 };
 
 use crate::keys::{ACTIVATION, TRANSPOSE_WEIGHT};
+use crate::lower::halves::in_f32;
 use crate::lower::product::{Epilogue, Product};
 use crate::{Kernel, Reference};
 
@@ -26,7 +27,7 @@ pub fn kernel() -> Kernel {
         )
         .param(param(TRANSPOSE_WEIGHT, ParamKind::Bool).default(false).summary("whether the weight is {out, in}"))
         .tolerance(Tolerance::close(512.0, 512.0));
-    Kernel::lowered(spec, lower).example(&[&[3, 8], &[8, 4], &[4]], &[3, 4]).reference(reference)
+    Kernel::lowered(spec, in_f32(lower)).example(&[&[3, 8], &[8, 4], &[4]], &[3, 4]).reference(reference)
 }
 
 /// The weight's sizes: in, out.

@@ -8,6 +8,7 @@ use dala_spec::{
     Tolerance,
 };
 
+use crate::lower::halves::in_f32;
 use crate::lower::reduce::{Reduction, reduced};
 use crate::{Kernel, Reference};
 
@@ -21,7 +22,7 @@ pub fn kernel() -> Kernel {
         .input("x", FLOATS)
         .computed("{batch, 1, 1, channels}", OutputDType::Inputs, shape)
         .tolerance(Tolerance::close(64.0, 64.0));
-    Kernel::lowered(spec, lower).example(&[&[2, 3, 4, 5]], &[2, 1, 1, 5]).reference(reference)
+    Kernel::lowered(spec, in_f32(lower)).example(&[&[2, 3, 4, 5]], &[2, 1, 1, 5]).reference(reference)
 }
 
 fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {

@@ -10,6 +10,7 @@ use dala_spec::{
 };
 
 use crate::keys::EPSILON;
+use crate::lower::halves::in_f32;
 use crate::lower::reduce::Line;
 use crate::{Kernel, Reference};
 
@@ -23,7 +24,7 @@ pub fn kernel() -> Kernel {
         .computed("the input's", OutputDType::Inputs, shape)
         .param(param(EPSILON, ParamKind::Float).default(1e-5).range(0.0, 1.0).summary("added to the variance"))
         .tolerance(Tolerance::close(512.0, 512.0));
-    Kernel::lowered(spec, lower).example(&[&[3, 8], &[8], &[8]], &[3, 8]).reference(reference)
+    Kernel::lowered(spec, in_f32(lower)).example(&[&[3, 8], &[8], &[8]], &[3, 8]).reference(reference)
 }
 
 fn shape(call: &ShapeCall) -> Result<Shape, ShapeProblem> {

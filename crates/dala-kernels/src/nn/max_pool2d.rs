@@ -4,6 +4,7 @@ use dala_plan::work::{Argument, Fragment, Pool, PoolOp};
 use dala_plan::{DeviceFacts, Lowering, Place, Task};
 use dala_spec::{Class, Data, Expr, FLOATS, KernelSpec, OutputDType, Signature, SpecError};
 
+use crate::lower::halves::in_f32;
 use crate::lower::windows;
 use crate::{Kernel, Reference};
 
@@ -13,7 +14,7 @@ pub fn kernel() -> Kernel {
         .summary("Largest element of each window of a picture")
         .input("x", FLOATS)
         .computed("{batch, rows, columns, channels}: a pixel for each window", OutputDType::Inputs, windows::pooled);
-    Kernel::lowered(windows::with_params(spec, true, true), lower)
+    Kernel::lowered(windows::with_params(spec, true, true), in_f32(lower))
         .example(&[&[1, 4, 5, 3]], &[1, 3, 4, 3])
         .reference(reference)
 }

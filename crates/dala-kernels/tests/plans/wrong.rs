@@ -13,7 +13,6 @@ fn device(title: &str) -> DeviceFacts {
         "a CPU" => cpu(),
         "a CPU that binds 3 buffers" => DeviceFacts { max_bindings: 3, ..cpu() },
         "a GPU" => gpu(),
-        "a GPU with doubles" => DeviceFacts { f64: true, ..gpu() },
         other => panic!("no device is called {other}"),
     }
 }

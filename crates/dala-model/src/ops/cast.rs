@@ -54,7 +54,9 @@ mod tests {
         assert!(cast(element_type::FLOAT.into()).resolve(2).unwrap().layers.is_empty());
         let whole = cast(element_type::INT64.into()).resolve(2).unwrap();
         assert_eq!(whole.layers[0].op.downcast(), Some(&Each::new("cast")));
-        assert_eq!(cast(element_type::FLOAT16.into()).code(), "unsupported_element_type");
+        assert_eq!(cast(14).code(), "unsupported_element_type");
+        let half = cast(element_type::FLOAT16.into()).resolve(2).unwrap();
+        assert_eq!(half.layers[0].op.downcast(), Some(&Each::new("cast")));
         assert_eq!(cast(element_type::BOOL.into()).code(), "unsupported_operator");
     }
 

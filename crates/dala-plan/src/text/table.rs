@@ -522,7 +522,8 @@ output = "output"
         );
         assert_eq!(
             message(&format!("[buffers.soft]\ndtype = 'int8'\n{stage}")),
-            "line 2, column 9: no element type is called `int8`: use one of `f32`, `f64`, `s32`, `s64`, `u32` and `u8`\n  \
+            "line 2, column 9: no element type is called `int8`: use one of `f32`, `f64`, `s32`, `s64`, `u32`, `u8`, \
+             `f16`, `bf16`, `s8`, `s16`, `u16` and `u64`\n  \
              dtype = 'int8'\n          ^^^^^^"
         );
         assert_eq!(

@@ -1,11 +1,9 @@
 //! Lines of elements, folded.
 
-use dala_spec::DType;
-
 use super::width::{cpu_width, dividing_width, fitting_width};
 use super::{Fragment, ReadsMore, TaskKind};
+use crate::DeviceFacts;
 use crate::words::count;
-use crate::{DeviceFacts, Support};
 
 /// How a line of values becomes one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -94,11 +92,12 @@ impl Fold {
 
     /// How many elements a unit takes at a time.
     pub fn width(&self, facts: &DeviceFacts) -> usize {
-        let bytes = facts.u8 == Support::Packed
-            && self.programs().iter().any(|program| program.inputs().iter().any(|input| input.dtype == DType::U8));
+        let programs = self.programs();
+        let inputs = programs.iter().flat_map(|program| program.inputs());
+        let per_word = inputs.map(|input| facts.per_word(input.dtype)).max().unwrap_or(1);
         match self.vector_width(facts) {
             // Parts of a word are taken one by one.
-            2 if bytes => 1,
+            width if width < per_word => 1,
             width => width,
         }
     }
@@ -145,12 +144,12 @@ impl TaskKind for Fold {
         self.phases.iter_mut().map(|phase| &mut phase.of).chain([finish]).collect()
     }
 
-    /// Bytes that travel four to a word are written four at a time.
+    /// Elements that travel several to a word are written as many at a time.
     fn launches(&self, facts: &DeviceFacts) -> bool {
         let each = matches!(self.finish, Finish::Each(_));
-        let bytes = self.finish.fragment().program.outputs().first() == Some(&DType::U8);
+        let output = self.finish.fragment().program.outputs().first();
         let written = if each || self.inner > 1 { self.width(facts) } else { 1 };
-        !bytes || facts.u8 != Support::Packed || written >= 4
+        output.is_none_or(|output| written >= facts.per_word(*output))
     }
 
     fn first_fragment_read(&self) -> Option<usize> {

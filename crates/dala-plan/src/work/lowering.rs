@@ -69,6 +69,13 @@ impl Lowering {
 
     /// The launches of a call of another kernel, with its params settled: `part` is what people call it.
     pub fn append(&mut self, other: Lowering, inputs: &[Place], output: Place, part: &Arc<str>) {
+        let first = self.steps.len();
+        self.append_all(other, inputs, output);
+        self.steps[first..].iter_mut().for_each(|step| step.parts = vec![part.clone()]);
+    }
+
+    /// Other launches as they are, with these buffers for theirs.
+    pub fn append_all(&mut self, other: Lowering, inputs: &[Place], output: Place) {
         let (transients, constants) = (self.transients.len(), self.constants.len());
         self.transients.extend(other.transients);
         self.constants.extend(other.constants);
@@ -81,8 +88,7 @@ impl Lowering {
         self.steps.extend(other.steps.into_iter().map(|step| Step {
             reads: step.reads.iter().map(place).collect(),
             writes: step.writes.iter().map(place).collect(),
-            parts: vec![part.clone()],
-            task: step.task,
+            ..step
         }));
     }
 
@@ -113,8 +119,9 @@ impl Lowering {
     pub fn support(&self, facts: &DeviceFacts) -> Result<Support, Unsupported> {
         let mut support = Support::Native;
         for step in &self.steps {
-            if step.task.kind().support(facts)? == Support::Packed {
-                support = Support::Packed;
+            match step.task.kind().support(facts)? {
+                Support::Native => {}
+                other => support = other,
             }
             let (needed, max) = (step.reads.len() + step.writes.len(), facts.max_bindings);
             if needed > max {

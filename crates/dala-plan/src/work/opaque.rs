@@ -53,8 +53,8 @@ impl TaskKind for Opaque {
     }
 
     fn support(&self, facts: &DeviceFacts) -> Result<Support, Unsupported> {
-        // Nobody packs bytes for it.
-        let native = |dtype: &DType| facts.support(*dtype) == Support::Native;
+        // Nobody packs elements for it.
+        let native = |dtype: &DType| matches!(facts.support(*dtype), Support::Native | Support::Storage);
         match self.dtypes.iter().find(|dtype| !native(dtype)) {
             Some(dtype) => {
                 Err(Unsupported::DType { dtype: *dtype, supported: DType::ALL.into_iter().filter(native).collect() })

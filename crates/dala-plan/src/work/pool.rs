@@ -2,7 +2,9 @@
 
 use dala_spec::DType;
 
+use super::width::dividing_width;
 use super::{Fragment, ReadsMore, TaskKind, Windows};
+use crate::DeviceFacts;
 
 /// What is made of the elements of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,6 +40,13 @@ impl Pool {
     }
 }
 
+impl Pool {
+    /// How many channels a unit takes at a time.
+    pub fn width(&self, facts: &DeviceFacts) -> usize {
+        dividing_width(self.windows.channels, if facts.cpu { 64 / self.dtype.size() } else { 4 })
+    }
+}
+
 impl TaskKind for Pool {
     super::fragments!(store);
 
@@ -60,6 +69,13 @@ impl TaskKind for Pool {
 
     fn columns(&self) -> Option<usize> {
         Some(self.windows.channels)
+    }
+
+    /// Elements that travel several to a word are loaded and stored as many at a time.
+    fn launches(&self, facts: &DeviceFacts) -> bool {
+        let (program, width) = (&self.store.program, self.width(facts));
+        let loaded = program.inputs().iter().filter(|input| !input.broadcast && width > 1).map(|input| input.dtype);
+        loaded.chain(program.outputs().iter().copied()).all(|dtype| width >= facts.per_word(dtype))
     }
 
     fn store_fragment(&mut self) -> Option<(&mut Fragment, ReadsMore)> {

@@ -35,7 +35,7 @@ pub struct StridedCopy {
 impl StridedCopy {
     /// Whether a device moves words of so many bytes.
     pub fn fits(word: usize, facts: &DeviceFacts) -> bool {
-        word == 4 || facts.u8 == Support::Native
+        word == 4 || facts.narrow == Support::Native
     }
 
     /// How many rows there are.

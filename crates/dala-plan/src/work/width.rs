@@ -11,7 +11,10 @@ pub const APART: usize = 1024;
 pub fn cpu_width(program: &Program) -> usize {
     let heavy = program.ops().iter().any(|op| match op {
         Op::Unary(op, _) => op.is_approximate() && *op != UnaryOp::Sqrt,
-        Op::Binary(BinaryOp::Pow, ..) | Op::Channel { .. } | Op::Gather { .. } | Op::Coord(_) => true,
+        Op::Binary(BinaryOp::Pow | BinaryOp::Atan2 | BinaryOp::Rem, ..)
+        | Op::Channel { .. }
+        | Op::Gather { .. }
+        | Op::Coord(_) => true,
         _ => false,
     });
     if heavy { 16 } else { 64 }

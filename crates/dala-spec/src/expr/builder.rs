@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::program::{BinaryOp, CompareOp, InputSlot, LogicOp, Op, ParamSlot, ParamSource, Program, Reg, Ty, UnaryOp};
-use super::scalar_ops;
+use super::scalar_ops::{self, widen};
 use crate::{DType, Scalar};
 
 #[derive(Default)]
@@ -144,8 +144,15 @@ impl Builder {
 
     pub(super) fn unary(&mut self, op: UnaryOp, a: Reg) -> Reg {
         let ty = self.ty(a);
-        if !ty.is_float() && matches!(op, UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Round) {
+        if !ty.is_float() && op.rounds() {
             return a;
+        }
+        if op.is_question() {
+            return match self.constant_of(a) {
+                Some(value) => self.truth(scalar_ops::answers(op, value)),
+                None if !ty.is_float() => self.truth(false),
+                None => self.emit(Op::Unary(op, a), Ty::Bool),
+            };
         }
         if !op.is_approximate()
             && let Some(value) = self.constant_of(a)
@@ -154,6 +161,7 @@ impl Builder {
         }
         match (op, self.ops[a]) {
             (UnaryOp::Neg, Op::Unary(UnaryOp::Neg, inner)) => inner,
+            (UnaryOp::BitNot, Op::Unary(UnaryOp::BitNot, inner)) => inner,
             (UnaryOp::Abs, Op::Unary(UnaryOp::Abs, _)) => a,
             _ => self.emit(Op::Unary(op, a), ty),
         }
@@ -161,7 +169,7 @@ impl Builder {
 
     pub(super) fn binary(&mut self, op: BinaryOp, a: Reg, b: Reg) -> Reg {
         let ty = self.ty(a);
-        if op != BinaryOp::Pow
+        if !op.is_approximate()
             && let (Some(x), Some(y)) = (self.constant_of(a), self.constant_of(b))
         {
             return self.constant(scalar_ops::apply_binary(op, x, y));
@@ -176,7 +184,8 @@ impl Builder {
             BinaryOp::Sub if is(self, b, 0) => return a,
             BinaryOp::Add if !ty.is_float() && is(self, b, 0) => return a,
             BinaryOp::Add if !ty.is_float() && is(self, a, 0) => return b,
-            BinaryOp::Min | BinaryOp::Max if a == b => return a,
+            BinaryOp::Min | BinaryOp::Max | BinaryOp::BitAnd | BinaryOp::BitOr if a == b => return a,
+            BinaryOp::Shl | BinaryOp::Shr | BinaryOp::BitOr | BinaryOp::BitXor if is(self, b, 0) => return a,
             _ => {}
         }
         let (a, b) = if op.commutes() && b < a { (b, a) } else { (a, b) };
@@ -232,19 +241,17 @@ impl Builder {
         if let Some(value) = self.constant_of(a) {
             return self.constant(widen(scalar_ops::cast(value, dtype)));
         }
-        if Some(dtype) == from.dtype() || (dtype == DType::U8 && self.is_byte(a)) {
+        if Some(dtype) == from.dtype() || self.was_stored(a, dtype) {
             return a;
         }
         self.emit(Op::Cast(a, dtype), Ty::of(dtype))
     }
 
-    /// Whether a value is one of 0 to 255 already: saturating again changes nothing.
-    fn is_byte(&self, a: Reg) -> bool {
+    /// Whether a value is one that `dtype` holds already: rounding or saturating again changes nothing.
+    fn was_stored(&self, a: Reg, dtype: DType) -> bool {
         match self.ops[a] {
-            Op::Cast(_, DType::U8) | Op::Stored(_, DType::U8) => true,
-            Op::Input { slot } | Op::Channel { slot, .. } | Op::Gather { slot, .. } => {
-                self.inputs[slot].dtype == DType::U8
-            }
+            Op::Cast(_, own) | Op::Stored(_, own) => own == dtype,
+            Op::Input { slot } | Op::Channel { slot, .. } | Op::Gather { slot, .. } => self.inputs[slot].dtype == dtype,
             _ => false,
         }
     }
@@ -278,7 +285,7 @@ impl Builder {
         let divisors: Vec<Reg> = self
             .ops
             .iter()
-            .filter_map(|op| if let Op::Binary(BinaryOp::Div, _, b) = op { Some(*b) } else { None })
+            .filter_map(|op| if let Op::Binary(BinaryOp::Div | BinaryOp::Rem, _, b) = op { Some(*b) } else { None })
             .collect();
         for reg in 0..self.ops.len() {
             if let Op::Const(value @ (Scalar::F32(_) | Scalar::F64(_))) = self.ops[reg] {
@@ -316,14 +323,6 @@ impl Builder {
             types.push(self.types[reg]);
         }
         Program::new(self.inputs, self.outputs, params, self.pixel, ops, types)
-    }
-}
-
-/// Registers hold no u8: a value of it is an s32.
-fn widen(value: Scalar) -> Scalar {
-    match value {
-        Scalar::U8(value) => Scalar::S32(value.into()),
-        other => other,
     }
 }
 

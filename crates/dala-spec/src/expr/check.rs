@@ -1,8 +1,10 @@
 //! Type-checks an expression for the element types of a call, and lowers it to a program.
 
 use super::builder::Builder;
-use super::program::{BinaryOp, CompareOp, InputSlot, LogicOp, Op, ParamSlot, ParamSource, Program, Reg, Ty, UnaryOp};
-use super::{Expr, ExprError, Function, Infix, Location, Node};
+use super::program::{
+    BinaryOp, CompareOp, InputSlot, LogicOp, Op, ParamSlot, ParamSource, Program, Reg, Takes, Ty, UnaryOp,
+};
+use super::{Expr, ExprError, Function, Infix, Location, Node, Overflow};
 use crate::{DType, ParamKind, ParamValue, Scalar, Signature, SpecError};
 
 impl Program {
@@ -22,6 +24,7 @@ impl Program {
             builder: Builder::new(inputs.collect()),
             names,
             signature,
+            locals: Vec::new(),
             float: if has_f64 { Ty::F64 } else { Ty::F32 },
         };
         let value = checker.value(expr)?;
@@ -69,7 +72,7 @@ impl ParamSlot {
         if fits(value, ty) {
             return Ok(Scalar::from_i64(dtype, value));
         }
-        let (min, max) = if ty == Ty::U32 { (0.0, f64::from(u32::MAX)) } else { (i32::MIN.into(), i32::MAX.into()) };
+        let (min, max) = dtype.integer_range().map_or((0.0, 0.0), |(min, max)| (min as f64, max as f64));
         let (kernel, param) = (kernel.to_owned(), name.clone());
         Err(SpecError::ParamRange { kernel, param, min, max, actual: value.to_string() })
     }
@@ -101,6 +104,8 @@ struct Checker<'a> {
     builder: Builder,
     names: &'a [&'a str],
     signature: &'a Signature,
+    /// Values that have names, the innermost last.
+    locals: Vec<(String, Typed)>,
     /// The float type of values that meet no float: f64 where any argument is f64.
     float: Ty,
 }
@@ -116,6 +121,17 @@ impl Checker<'_> {
                 let slot = self.slot(expr)?;
                 Typed::Reg(self.builder.input(slot))
             }
+            Node::Let(name, value, rest) => {
+                let value = self.value(value)?;
+                self.locals.push((name.clone(), value));
+                let result = self.value(rest);
+                self.locals.pop();
+                return result;
+            }
+            Node::Local(name) => match self.locals.iter().rev().find(|(own, _)| own == name) {
+                Some((_, value)) => value.clone(),
+                None => return error(format!("there is no value `{name}`")),
+            },
             Node::ChannelOf(of, channel) => return self.channel_of(expr, of, *channel),
             Node::Param(name) => return self.param(expr, name),
             Node::Size(value) => Typed::Reg(self.builder.fixed(Scalar::S32(*value))),
@@ -158,7 +174,11 @@ impl Checker<'_> {
                 let reg = self.truth(of)?;
                 Typed::Reg(self.builder.not(reg))
             }
-            Node::Cast(dtype, of) => {
+            Node::BitNot(of) => {
+                let reg = self.integer(of, "~")?;
+                Typed::Reg(self.builder.unary(UnaryOp::BitNot, reg))
+            }
+            Node::Cast(overflow, dtype, of) => {
                 let value = self.value(of)?;
                 let reg = match value {
                     // A literal is converted without passing through another type.
@@ -169,7 +189,11 @@ impl Checker<'_> {
                         self.register(other, ty, of)?
                     }
                 };
-                Typed::Reg(self.builder.cast(reg, *dtype))
+                Typed::Reg(match overflow {
+                    Overflow::Usual => self.builder.cast(reg, *dtype),
+                    Overflow::Wrap => self.wrap(reg, *dtype),
+                    Overflow::Saturate => self.saturate(reg, *dtype),
+                })
             }
             Node::Infix(op, a, b) => return self.infix(*op, a, b),
             Node::Call(function, arguments) => return self.call(*function, arguments),
@@ -255,9 +279,10 @@ impl Checker<'_> {
             Ty::Bool => 0,
             Ty::U32 => 1,
             Ty::S32 => 2,
-            Ty::S64 => 3,
-            Ty::F32 => 4,
-            Ty::F64 => 5,
+            Ty::U64 => 3,
+            Ty::S64 => 4,
+            Ty::F32 => 5,
+            Ty::F64 => 6,
         };
         let (low, high) = if order(x) <= order(y) { (x, y) } else { (y, x) };
         match (low, high) {
@@ -266,7 +291,7 @@ impl Checker<'_> {
                 let (at, ty) = if x == Ty::Bool { (a_expr, y) } else { (b_expr, x) };
                 Err(ExprError::new(format!("a condition where {ty} is needed: use `select` or a cast"), &at.at))
             }
-            (Ty::U32, Ty::S32) | (Ty::S64, Ty::F32) => {
+            (Ty::U32, Ty::S32) | (Ty::S32, Ty::U64) | (Ty::U64, Ty::S64) | (Ty::S64 | Ty::U64, Ty::F32) => {
                 Err(ExprError::new(format!("{x} and {y} do not mix: cast one of them"), &join(a_expr, b_expr)))
             }
             (_, high) => Ok(high),
@@ -348,13 +373,9 @@ impl Checker<'_> {
             }
             Infix::Rem => {
                 let (x, y) = self.numbers(a, b)?;
-                if self.builder.ty(x).is_float() {
-                    return Err(ExprError::new("`%` is for integers", &join(a, b)));
-                }
-                let quotient = self.builder.binary(BinaryOp::Div, x, y);
-                let product = self.builder.binary(BinaryOp::Mul, quotient, y);
-                return Ok(Typed::Reg(self.builder.binary(BinaryOp::Sub, x, product)));
+                return Ok(Typed::Reg(self.remainder(x, y)));
             }
+            Infix::Bits(op) => return self.bits(op, a, b),
             Infix::Add => BinaryOp::Add,
             Infix::Sub => BinaryOp::Sub,
             Infix::Mul => BinaryOp::Mul,
@@ -438,14 +459,45 @@ impl Checker<'_> {
 
     fn call(&mut self, function: Function, arguments: &[Expr]) -> Result<Typed, ExprError> {
         let reg = match (function, arguments) {
-            (Function::Unary(op), [a]) if op.keeps_integers() => {
-                let value = self.value(a)?;
-                let reg = self.number(&value, a)?;
+            (Function::Unary(op), [a]) => {
+                let reg = match op.takes() {
+                    Takes::Floats => self.float_argument(a)?,
+                    Takes::Integers => self.integer(a, op.name())?,
+                    Takes::Numbers => {
+                        let value = self.value(a)?;
+                        self.number(&value, a)?
+                    }
+                };
                 self.builder.unary(op, reg)
             }
-            (Function::Unary(op), [a]) => {
-                let reg = self.float_argument(a)?;
-                self.builder.unary(op, reg)
+            (Function::Minimum, [a, b]) => self.extreme(BinaryOp::Min, a, b)?,
+            (Function::Maximum, [a, b]) => self.extreme(BinaryOp::Max, a, b)?,
+            (Function::Atan2, [a, b]) => {
+                let (x, y) = self.numbers(a, b)?;
+                let (x, y) = (self.float(x), self.float(y));
+                self.builder.binary(BinaryOp::Atan2, x, y)
+            }
+            (Function::Rem, [a, b]) => {
+                let (x, y) = self.numbers(a, b)?;
+                self.remainder(x, y)
+            }
+            (Function::Mod, [a, b]) => {
+                let (x, y) = self.numbers(a, b)?;
+                self.modulo(x, y)
+            }
+            (Function::Sign, [a]) => {
+                let value = self.value(a)?;
+                let x = self.number(&value, a)?;
+                let (zero, one) = (self.number_like(x, 0.0), self.number_like(x, 1.0));
+                let above = self.builder.compare(CompareOp::Gt, x, zero);
+                // Zero and NaN stay as they are.
+                let result = self.builder.select(above, one, x);
+                if self.builder.ty(x).is_unsigned() {
+                    result
+                } else {
+                    let (below, minus) = (self.builder.compare(CompareOp::Lt, x, zero), self.number_like(x, -1.0));
+                    self.builder.select(below, minus, result)
+                }
             }
             (Function::Min, [a, b]) => {
                 let (x, y) = self.numbers(a, b)?;
@@ -516,11 +568,120 @@ impl Checker<'_> {
     }
 }
 
+impl Checker<'_> {
+    /// The register of a value that must be an integer.
+    fn integer(&mut self, expr: &Expr, name: &str) -> Result<Reg, ExprError> {
+        let value = self.value(expr)?;
+        let reg = self.number(&value, expr)?;
+        match self.builder.ty(reg).is_float() {
+            true => Err(ExprError::new(format!("`{name}` is for integers: cast it, as in `s32(x)`"), &expr.at)),
+            false => Ok(reg),
+        }
+    }
+
+    fn bits(&mut self, op: BinaryOp, a: &Expr, b: &Expr) -> Result<Typed, ExprError> {
+        let (x, y) = self.numbers(a, b)?;
+        let ty = self.builder.ty(x);
+        if ty.is_float() {
+            let symbol = Infix::Bits(op).place().0;
+            return Err(ExprError::new(format!("`{symbol}` is for integers: cast both sides"), &join(a, b)));
+        }
+        if !matches!(op, BinaryOp::Shl | BinaryOp::Shr) {
+            return Ok(Typed::Reg(self.builder.binary(op, x, y)));
+        }
+        // Devices take an amount that is too large as they like: it shifts everything out. A negative one is too large.
+        let (zero, bits) = (self.number_like(y, 0.0), self.number_like(y, ty.bits().into()));
+        let mut inside = self.builder.compare(CompareOp::Lt, y, bits);
+        if !ty.is_unsigned() {
+            let from_zero = self.builder.compare(CompareOp::Ge, y, zero);
+            inside = self.builder.logic(LogicOp::And, inside, from_zero);
+        }
+        let amount = self.builder.select(inside, y, zero);
+        let shifted = self.builder.binary(op, x, amount);
+        let rest = if op == BinaryOp::Shl || ty.is_unsigned() {
+            zero
+        } else {
+            let sign = self.number_like(y, f64::from(ty.bits() - 1));
+            self.builder.binary(BinaryOp::Shr, x, sign)
+        };
+        Ok(Typed::Reg(self.builder.select(inside, shifted, rest)))
+    }
+
+    /// The remainder of a division towards zero.
+    fn remainder(&mut self, x: Reg, y: Reg) -> Reg {
+        if self.builder.ty(x).is_float() {
+            return self.builder.binary(BinaryOp::Rem, x, y);
+        }
+        let quotient = self.builder.binary(BinaryOp::Div, x, y);
+        let product = self.builder.binary(BinaryOp::Mul, quotient, y);
+        self.builder.binary(BinaryOp::Sub, x, product)
+    }
+
+    /// The remainder of a division down: moved by one divisor where its sign is not that of the divisor.
+    fn modulo(&mut self, x: Reg, y: Reg) -> Reg {
+        let rest = self.remainder(x, y);
+        if self.builder.ty(x).is_unsigned() {
+            return rest;
+        }
+        let zero = self.number_like(x, 0.0);
+        let some = self.builder.compare(CompareOp::Ne, rest, zero);
+        let (rest_below, y_below) =
+            (self.builder.compare(CompareOp::Lt, rest, zero), self.builder.compare(CompareOp::Lt, y, zero));
+        let differ = self.compare(CompareOp::Ne, rest_below, y_below);
+        let moves = self.builder.logic(LogicOp::And, some, differ);
+        let moved = self.builder.binary(BinaryOp::Add, rest, y);
+        self.builder.select(moves, moved, rest)
+    }
+
+    /// The smaller or larger of two values, or the one that is NaN.
+    fn extreme(&mut self, op: BinaryOp, a: &Expr, b: &Expr) -> Result<Reg, ExprError> {
+        let (x, y) = self.numbers(a, b)?;
+        let mut result = self.builder.binary(op, x, y);
+        for value in [y, x] {
+            let unknown = self.builder.unary(UnaryOp::IsNan, value);
+            result = self.builder.select(unknown, value, result);
+        }
+        Ok(result)
+    }
+
+    /// The lowest bits of an integer as `dtype`; a float saturates to `s32` first, or to a type that is no narrower.
+    fn wrap(&mut self, reg: Reg, dtype: DType) -> Reg {
+        let Some((low, high)) = dtype.narrow_range() else { return self.builder.cast(reg, dtype) };
+        // A float saturates there, an integer keeps its lowest bits.
+        let reg = self.builder.cast(reg, DType::S32);
+        if low == 0 {
+            let mask = self.builder.constant(Scalar::S32(high));
+            return self.builder.binary(BinaryOp::BitAnd, reg, mask);
+        }
+        // Up to the sign, and back with it.
+        let amount = self.builder.constant(Scalar::S32(32 - 8 * dtype.size() as i32));
+        let up = self.builder.binary(BinaryOp::Shl, reg, amount);
+        self.builder.binary(BinaryOp::Shr, up, amount)
+    }
+
+    /// An integer as the nearest value of `dtype`.
+    fn saturate(&mut self, reg: Reg, dtype: DType) -> Reg {
+        let own = self.builder.ty(reg).dtype().and_then(DType::integer_range);
+        let (Some((own_low, own_high)), Some((low, high))) = (own, dtype.integer_range()) else {
+            return self.builder.cast(reg, dtype);
+        };
+        let mut reg = reg;
+        for (op, bound, needed) in [(BinaryOp::Max, low, own_low < low), (BinaryOp::Min, high, own_high > high)] {
+            if needed && let Some(own) = self.builder.ty(reg).dtype() {
+                let bound = self.builder.constant(Scalar::wrapping(own, bound));
+                reg = self.builder.binary(op, reg, bound);
+            }
+        }
+        self.builder.cast(reg, dtype)
+    }
+}
+
 /// Whether an integer can be written in a type without changing.
 fn fits(value: i64, ty: Ty) -> bool {
     match ty {
         Ty::S32 => i32::try_from(value).is_ok(),
         Ty::U32 => u32::try_from(value).is_ok(),
+        Ty::U64 => value >= 0,
         _ => true,
     }
 }

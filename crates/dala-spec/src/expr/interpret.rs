@@ -1,7 +1,7 @@
 //! Runs programs on the host, one element at a time: what devices are checked against.
 
 use super::program::{LogicOp, Op, Program};
-use super::scalar_ops::{apply_binary, apply_unary, cast, compare, store};
+use super::scalar_ops::{answers, apply_binary, apply_unary, cast, compare, store, widen};
 use crate::{Data, Scalar, Shape};
 
 #[derive(Clone, Copy)]
@@ -69,6 +69,7 @@ pub fn interpret(program: &Program, inputs: &[Data], params: &[Scalar], shape: &
                     Register::Number(Scalar::S32((index / inner % shape.dims()[axis]) as i32))
                 }
                 Op::Dim(axis) => Register::Number(Scalar::S32(shape.dims()[axis] as i32)),
+                Op::Unary(op, a) if op.is_question() => Register::Truth(answers(op, number(a))),
                 Op::Unary(op, a) => Register::Number(apply_unary(op, number(a))),
                 Op::Binary(op, a, b) => Register::Number(apply_binary(op, number(a), number(b))),
                 Op::Compare(op, a, b) => Register::Truth(compare(op, number(a), number(b))),
@@ -76,8 +77,8 @@ pub fn interpret(program: &Program, inputs: &[Data], params: &[Scalar], shape: &
                 Op::Logic(LogicOp::Or, a, b) => Register::Truth(truth(a) || truth(b)),
                 Op::Not(a) => Register::Truth(!truth(a)),
                 Op::Select(c, a, b) => registers[if truth(c) { a } else { b }],
-                Op::Cast(a, dtype) => Register::Number(as_register(cast(number(a), dtype))),
-                Op::Stored(a, dtype) => Register::Number(as_register(store(number(a), dtype))),
+                Op::Cast(a, dtype) => Register::Number(widen(cast(number(a), dtype))),
+                Op::Stored(a, dtype) => Register::Number(widen(store(number(a), dtype))),
                 Op::Store { slot, value } => {
                     outputs[slot].push(store(number(value), program.outputs()[slot]));
                     registers[value]
@@ -90,13 +91,5 @@ pub fn interpret(program: &Program, inputs: &[Data], params: &[Scalar], shape: &
 }
 
 fn load(data: &Data, index: usize) -> Scalar {
-    as_register(data.get(index).unwrap_or(Scalar::from_i64(data.dtype(), 0)))
-}
-
-/// Registers hold no u8: a value of it is an s32.
-fn as_register(value: Scalar) -> Scalar {
-    match value {
-        Scalar::U8(value) => Scalar::S32(value.into()),
-        other => other,
-    }
+    widen(data.get(index).unwrap_or(Scalar::from_i64(data.dtype(), 0)))
 }

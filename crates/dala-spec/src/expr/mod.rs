@@ -5,12 +5,16 @@
 //!
 //! The rules, in short:
 //!
-//! - Values are computed in `f32 f64 s32 s64 u32`; `u8` data computes as `s32` and saturates when stored.
+//! - Values are computed in `f32 f64 s32 s64 u32 u64`. Integers of 8 and 16 bits compute as `s32` and saturate when stored;
+//!   `f16` and `bf16` compute as `f32` and are rounded when stored.
 //! - A literal or param takes the type of what it meets: `x + 1` on integers is integer arithmetic. A float on integers
 //!   (`x * 0.5`) computes in f32.
-//! - Two data types meet in the wider one; `s32` with `u32`, and `s64` with `f32`, need a cast.
+//! - Two data types meet in the wider one; signed with unsigned integers of 32 and 64 bits, and `s64` or `u64` with `f32`, need a
+//!   cast.
 //! - Integers wrap; division truncates, and by zero is 0. `f32(x)` … `u8(x)` cast: floats lose their fraction and saturate.
+//!   `wrap_u8(x)` and `saturate_s32(x)` say what becomes of integers that do not fit.
 //! - A float stored to integers rounds half to even and saturates.
+//! - `let a = x * x; a + 1 / a` gives a value a name.
 //! - `gather(table, i)` reads an input anywhere; an index outside counts as the nearest inside.
 
 mod builder;
@@ -32,7 +36,7 @@ pub(crate) use error::Location;
 pub use interpret::interpret;
 pub use parse::Scope;
 pub use program::{BinaryOp, CompareOp, InputSlot, LogicOp, Op, ParamSlot, ParamSource, Program, Reg, Ty, UnaryOp};
-pub use scalar_ops::{apply_binary, apply_unary, cast, compare, store};
+pub use scalar_ops::{answers, apply_binary, apply_unary, cast, compare, store, widen};
 
 use crate::{DType, Tolerance};
 
@@ -49,6 +53,9 @@ pub struct Expr {
 pub(crate) enum Node {
     Input(String),
     Param(String),
+    /// A value that has a name in the rest of the expression.
+    Let(String, Expr, Expr),
+    Local(String),
     Int(i64),
     Float(f64),
     Bool(bool),
@@ -66,8 +73,9 @@ pub(crate) enum Node {
     Number(f64),
     Negate(Expr),
     Not(Expr),
+    BitNot(Expr),
     Infix(Infix, Expr, Expr),
-    Cast(DType, Expr),
+    Cast(Overflow, DType, Expr),
     Call(Function, Vec<Expr>),
 }
 
@@ -78,8 +86,74 @@ pub(crate) enum Infix {
     Mul,
     Div,
     Rem,
+    Bits(BinaryOp),
     Compare(CompareOp),
     Logic(LogicOp),
+}
+
+impl Infix {
+    /// The symbol, and how strongly it binds.
+    const ALL: [(&'static str, Infix, u8); 18] = [
+        ("||", Infix::Logic(LogicOp::Or), 1),
+        ("&&", Infix::Logic(LogicOp::And), 2),
+        ("<=", Infix::Compare(CompareOp::Le), 3),
+        (">=", Infix::Compare(CompareOp::Ge), 3),
+        ("==", Infix::Compare(CompareOp::Eq), 3),
+        ("!=", Infix::Compare(CompareOp::Ne), 3),
+        ("<", Infix::Compare(CompareOp::Lt), 3),
+        (">", Infix::Compare(CompareOp::Gt), 3),
+        ("|", Infix::Bits(BinaryOp::BitOr), 4),
+        ("^", Infix::Bits(BinaryOp::BitXor), 5),
+        ("&", Infix::Bits(BinaryOp::BitAnd), 6),
+        ("<<", Infix::Bits(BinaryOp::Shl), 7),
+        (">>", Infix::Bits(BinaryOp::Shr), 7),
+        ("+", Infix::Add, 8),
+        ("-", Infix::Sub, 8),
+        ("*", Infix::Mul, 9),
+        ("/", Infix::Div, 9),
+        ("%", Infix::Rem, 9),
+    ];
+    /// How strongly what stands before a value binds.
+    const PREFIX: u8 = 10;
+
+    fn place(self) -> (&'static str, u8) {
+        let found = Infix::ALL.into_iter().find(|(_, own, _)| *own == self);
+        found.map_or(("?", 0), |(symbol, _, strength)| (symbol, strength))
+    }
+}
+
+/// What a cast does with integers that do not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overflow {
+    /// As the element type does when it is stored: those of 8 and 16 bits saturate, those of 32 and 64 bits wrap.
+    Usual,
+    /// The lowest bits are kept.
+    Wrap,
+    /// The nearest value is taken.
+    Saturate,
+}
+
+impl Overflow {
+    const ALL: [Overflow; 3] = [Overflow::Usual, Overflow::Wrap, Overflow::Saturate];
+
+    /// What the name of a cast begins with: `wrap_u8(x)`.
+    const fn prefix(self) -> &'static str {
+        match self {
+            Overflow::Usual => "",
+            Overflow::Wrap => "wrap_",
+            Overflow::Saturate => "saturate_",
+        }
+    }
+
+    /// The cast of that name.
+    fn cast_from_name(name: &str) -> Option<(Overflow, DType)> {
+        let with = |overflow: Overflow| {
+            let dtype = DType::from_name(name.strip_prefix(overflow.prefix())?)?;
+            // Floats overflow in one way.
+            (overflow == Overflow::Usual || !dtype.is_float()).then_some((overflow, dtype))
+        };
+        Overflow::ALL.into_iter().find_map(with)
+    }
 }
 
 /// The functions an expression may call, by name and number of arguments.
@@ -88,7 +162,15 @@ pub(crate) enum Function {
     Unary(UnaryOp),
     Min,
     Max,
+    /// As `Min` and `Max`, but NaN if one is NaN.
+    Minimum,
+    Maximum,
     Pow,
+    Atan2,
+    /// The remainder with the sign of the dividend, and with that of the divisor.
+    Rem,
+    Mod,
+    Sign,
     Select,
     Clamp,
     Relu,
@@ -97,34 +179,38 @@ pub(crate) enum Function {
 }
 
 impl Function {
-    const ALL: [Function; 19] = [
-        Function::Unary(UnaryOp::Abs),
-        Function::Unary(UnaryOp::Floor),
-        Function::Unary(UnaryOp::Ceil),
-        Function::Unary(UnaryOp::Round),
-        Function::Unary(UnaryOp::Exp),
-        Function::Unary(UnaryOp::Log),
-        Function::Unary(UnaryOp::Sqrt),
-        Function::Unary(UnaryOp::Sin),
-        Function::Unary(UnaryOp::Cos),
-        Function::Unary(UnaryOp::Tanh),
-        Function::Unary(UnaryOp::Erf),
-        Function::Min,
-        Function::Max,
-        Function::Pow,
-        Function::Select,
-        Function::Clamp,
-        Function::Relu,
-        Function::Sigmoid,
-        Function::Gelu,
-    ];
+    fn all() -> impl Iterator<Item = Function> {
+        let unary = UnaryOp::ALL.iter().filter(|op| !matches!(op, UnaryOp::Neg | UnaryOp::BitNot));
+        unary.map(|op| Function::Unary(*op)).chain([
+            Function::Min,
+            Function::Max,
+            Function::Minimum,
+            Function::Maximum,
+            Function::Pow,
+            Function::Atan2,
+            Function::Rem,
+            Function::Mod,
+            Function::Sign,
+            Function::Select,
+            Function::Clamp,
+            Function::Relu,
+            Function::Sigmoid,
+            Function::Gelu,
+        ])
+    }
 
     fn name(self) -> &'static str {
         match self {
             Function::Unary(op) => op.name(),
             Function::Min => "min",
             Function::Max => "max",
+            Function::Minimum => "minimum",
+            Function::Maximum => "maximum",
             Function::Pow => "pow",
+            Function::Atan2 => "atan2",
+            Function::Rem => "rem",
+            Function::Mod => "mod",
+            Function::Sign => "sign",
             Function::Select => "select",
             Function::Clamp => "clamp",
             Function::Relu => "relu",
@@ -136,23 +222,23 @@ impl Function {
     fn is_approximate(self) -> bool {
         match self {
             Function::Unary(op) => op.is_approximate(),
-            Function::Pow | Function::Sigmoid | Function::Gelu => true,
-            Function::Min | Function::Max | Function::Select | Function::Clamp | Function::Relu => false,
+            Function::Pow | Function::Atan2 | Function::Sigmoid | Function::Gelu => true,
+            _ => false,
         }
     }
 
     /// The fewest and the most arguments.
     fn arity(self) -> (usize, usize) {
         match self {
-            Function::Unary(_) | Function::Sigmoid | Function::Gelu => (1, 1),
+            Function::Unary(_) | Function::Sign | Function::Sigmoid | Function::Gelu => (1, 1),
             Function::Relu => (1, 2),
-            Function::Min | Function::Max | Function::Pow => (2, 2),
             Function::Select | Function::Clamp => (3, 3),
+            _ => (2, 2),
         }
     }
 
     fn from_name(name: &str) -> Option<Function> {
-        Self::ALL.into_iter().find(|function| function.name() == name)
+        Self::all().find(|function| function.name() == name)
     }
 }
 
@@ -163,8 +249,8 @@ impl Expr {
 
     pub(crate) fn at(node: Node, at: Option<Location>) -> Expr {
         let height = 1 + match &node {
-            Node::ChannelOf(a, _) | Node::Negate(a) | Node::Not(a) | Node::Cast(_, a) => a.height,
-            Node::Gather(a, b) | Node::Infix(_, a, b) => a.height.max(b.height),
+            Node::ChannelOf(a, _) | Node::Negate(a) | Node::Not(a) | Node::BitNot(a) | Node::Cast(_, _, a) => a.height,
+            Node::Gather(a, b) | Node::Infix(_, a, b) | Node::Let(_, a, b) => a.height.max(b.height),
             Node::Call(_, arguments) => arguments.iter().map(|argument| argument.height).max().unwrap_or(0),
             _ => 0,
         };
@@ -179,6 +265,17 @@ impl Expr {
     /// The param called `name`.
     pub fn param(name: impl Into<String>) -> Expr {
         Expr::new(Node::Param(name.into()))
+    }
+
+    /// `rest`, in which `value` has a name: what is used several times is written, and computed, once. In `rest` it is
+    /// [`Expr::local`].
+    pub fn with_local(name: impl Into<String>, value: Expr, rest: Expr) -> Expr {
+        Expr::new(Node::Let(name.into(), value, rest))
+    }
+
+    /// A value that was given this name around the expression.
+    pub fn local(name: impl Into<String>) -> Expr {
+        Expr::new(Node::Local(name.into()))
     }
 
     /// The position of this element in its buffer, from 0.
@@ -224,8 +321,8 @@ impl Expr {
     /// The parts an expression is made of.
     fn parts(&self) -> Vec<&Expr> {
         match &*self.node {
-            Node::ChannelOf(a, _) | Node::Negate(a) | Node::Not(a) | Node::Cast(_, a) => vec![a],
-            Node::Gather(a, b) | Node::Infix(_, a, b) => vec![a, b],
+            Node::ChannelOf(a, _) | Node::Negate(a) | Node::Not(a) | Node::BitNot(a) | Node::Cast(_, _, a) => vec![a],
+            Node::Gather(a, b) | Node::Infix(_, a, b) | Node::Let(_, a, b) => vec![a, b],
             Node::Call(_, arguments) => arguments.iter().collect(),
             _ => Vec::new(),
         }
@@ -242,8 +339,10 @@ impl Expr {
             Node::ChannelOf(a, channel) => Node::ChannelOf(swap(a), *channel),
             Node::Negate(a) => Node::Negate(swap(a)),
             Node::Not(a) => Node::Not(swap(a)),
-            Node::Cast(dtype, a) => Node::Cast(*dtype, swap(a)),
+            Node::BitNot(a) => Node::BitNot(swap(a)),
+            Node::Cast(overflow, dtype, a) => Node::Cast(*overflow, *dtype, swap(a)),
             Node::Gather(a, b) => Node::Gather(swap(a), swap(b)),
+            Node::Let(name, value, rest) => Node::Let(name.clone(), swap(value), swap(rest)),
             Node::Infix(op, a, b) => Node::Infix(*op, swap(a), swap(b)),
             Node::Call(function, arguments) => Node::Call(*function, arguments.iter().map(swap).collect()),
             _ => return self.clone(),
@@ -261,8 +360,8 @@ impl Expr {
             match &*part.node {
                 Node::Float(_) | Node::Number(_) => fractions = true,
                 Node::Param(name) => fractions |= !is_whole(name),
-                Node::Cast(dtype, _) => fractions |= dtype.is_float(),
-                Node::Infix(Infix::Div, ..) => (epsilons, operations) = (epsilons + 4.0, operations + 1),
+                Node::Cast(_, dtype, _) => fractions |= dtype.is_float(),
+                Node::Infix(Infix::Div | Infix::Rem, ..) => (epsilons, operations) = (epsilons + 4.0, operations + 1),
                 Node::Infix(Infix::Add | Infix::Sub | Infix::Mul, ..) => operations += 1,
                 Node::Call(function, _) if function.is_approximate() => {
                     (epsilons, operations, fractions) = (epsilons + 128.0, operations + 1, true);
@@ -289,7 +388,13 @@ impl Expr {
 
     /// The value converted to `dtype` as a cast does.
     pub fn cast(self, dtype: DType) -> Expr {
-        Expr::new(Node::Cast(dtype, self))
+        Expr::new(Node::Cast(Overflow::Usual, dtype, self))
+    }
+
+    /// The value converted to `dtype`, with a say in what becomes of integers that do not fit. A float becomes an integer of 32
+    /// bits first, or of 64, and saturates there.
+    pub fn cast_with(self, overflow: Overflow, dtype: DType) -> Expr {
+        Expr::new(Node::Cast(overflow, dtype, self))
     }
 
     /// `self` where `condition` holds, `other` elsewhere.
@@ -327,6 +432,48 @@ impl Expr {
         Expr::call(Function::Max, [self, other.into()])
     }
 
+    /// The smaller of two values; NaN if one is NaN.
+    pub fn minimum(self, other: impl Into<Expr>) -> Expr {
+        Expr::call(Function::Minimum, [self, other.into()])
+    }
+
+    /// The larger of two values; NaN if one is NaN.
+    pub fn maximum(self, other: impl Into<Expr>) -> Expr {
+        Expr::call(Function::Maximum, [self, other.into()])
+    }
+
+    /// The remainder of a division that rounds towards zero: it has the sign of `self`. By zero it is `self` on integers, NaN
+    /// on floats.
+    pub fn remainder(self, other: impl Into<Expr>) -> Expr {
+        Expr::call(Function::Rem, [self, other.into()])
+    }
+
+    /// The remainder of a division that rounds down: it has the sign of `other`.
+    pub fn modulo(self, other: impl Into<Expr>) -> Expr {
+        Expr::call(Function::Mod, [self, other.into()])
+    }
+
+    /// The angle of the point (`x`, `self`), from -π to π.
+    pub fn atan2(self, x: impl Into<Expr>) -> Expr {
+        Expr::call(Function::Atan2, [self, x.into()])
+    }
+
+    /// -1, 0 or 1, as the value is below, at or above zero; zero and NaN stay as they are.
+    pub fn sign(self) -> Expr {
+        Expr::call(Function::Sign, [self])
+    }
+
+    /// An operation on bits: `BitAnd`, `BitOr`, `BitXor`, or a shift, by which amounts from the type's bits on shift everything
+    /// out.
+    pub fn bits(self, op: BinaryOp, other: impl Into<Expr>) -> Expr {
+        Expr::new(Node::Infix(Infix::Bits(op), self, other.into()))
+    }
+
+    /// Both hold, or one of them does.
+    pub fn logic(self, op: LogicOp, other: Expr) -> Expr {
+        Expr::new(Node::Infix(Infix::Logic(op), self, other))
+    }
+
     /// `self` to the power of `exponent`.
     pub fn pow(self, exponent: impl Into<Expr>) -> Expr {
         Expr::call(Function::Pow, [self, exponent.into()])
@@ -339,6 +486,9 @@ impl Expr {
 
     /// Applies a function of one argument.
     pub fn unary(self, op: UnaryOp) -> Expr {
+        if op == UnaryOp::BitNot {
+            return Expr::new(Node::BitNot(self));
+        }
         Expr::call(Function::Unary(op), [self])
     }
 
@@ -376,6 +526,14 @@ macro_rules! operators {
     )+};
 }
 operators!(Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, Rem rem Rem);
+
+/// `!x` is the opposite of a condition; on bits it is [`UnaryOp::BitNot`].
+impl std::ops::Not for Expr {
+    type Output = Expr;
+    fn not(self) -> Expr {
+        Expr::new(Node::Not(self))
+    }
+}
 
 impl std::ops::Neg for Expr {
     type Output = Expr;

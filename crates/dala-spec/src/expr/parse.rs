@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{CompareOp, Expr, ExprError, Function, Infix, Location, LogicOp, Node};
+use super::{Expr, ExprError, Function, Infix, Location, Node, Overflow};
 use crate::{DType, nearest};
 
 /// How deeply an expression may nest: enough for people, and short of any stack's end.
@@ -50,8 +50,8 @@ impl Expr {
     pub fn parse(text: &str, scope: &Scope) -> Result<Expr, ExprError> {
         let source: Arc<str> = text.into();
         let tokens = tokenise(&source)?;
-        let mut parser = Parser { source, tokens, next: 0, depth: 0, scope };
-        let expr = parser.any()?;
+        let mut parser = Parser { source, tokens, next: 0, depth: 0, scope, locals: Vec::new() };
+        let expr = parser.with_locals()?;
         match parser.peek() {
             Token::End => Ok(expr),
             token => Err(parser.error_here(format!("expected an operator or the end, found {}", token.describe()))),
@@ -81,8 +81,13 @@ impl Token {
 }
 
 /// Longer symbols first, so that `<=` is not read as `<`.
-const SYMBOLS: [&str; 20] =
-    ["<=", ">=", "==", "!=", "&&", "||", "+", "-", "*", "/", "%", "<", ">", "!", "(", ")", ",", ".", "=", "&"];
+const SYMBOLS: [&str; 26] = [
+    "<=", ">=", "==", "!=", "&&", "||", "<<", ">>", "+", "-", "*", "/", "%", "<", ">", "!", "(", ")", ",", ".", "=",
+    "&", "|", "^", "~", ";",
+];
+
+/// Names that mean the same in every expression.
+const WORDS: [&str; 5] = ["index", "channel", "true", "false", "let"];
 
 fn tokenise(source: &Arc<str>) -> Result<Vec<(Token, usize, usize)>, ExprError> {
     let mut tokens = Vec::new();
@@ -96,7 +101,10 @@ fn tokenise(source: &Arc<str>) -> Result<Vec<(Token, usize, usize)>, ExprError> 
         } else if first.is_ascii_digit() {
             let len = number_len(rest);
             let text = &rest[..len];
-            let token = if text.contains(['.', 'e', 'E']) {
+            let token = if let Some(digits) = text.strip_prefix("0x") {
+                let value = u64::from_str_radix(digits, 16).ok().and_then(|value| i64::try_from(value).ok());
+                value.map(Token::Int).ok_or_else(|| format!("`{text}` does not fit 64 bits"))
+            } else if text.contains(['.', 'e', 'E']) {
                 match text.parse::<f64>() {
                     Ok(value) if value.is_finite() => Ok(Token::Float(value)),
                     Ok(_) => Err(format!("`{text}` is too large for a float")),
@@ -124,6 +132,9 @@ fn tokenise(source: &Arc<str>) -> Result<Vec<(Token, usize, usize)>, ExprError> 
 
 /// The length of the number at the start of `text`: digits, a fraction, an exponent.
 fn number_len(text: &str) -> usize {
+    if let Some(digits) = text.strip_prefix("0x") {
+        return 2 + digits.bytes().take_while(u8::is_ascii_hexdigit).count();
+    }
     let digits = |from: usize| text[from..].bytes().take_while(u8::is_ascii_digit).count();
     let mut len = digits(0);
     if text[len..].starts_with('.') && digits(len + 1) > 0 {
@@ -145,6 +156,8 @@ struct Parser<'a> {
     next: usize,
     depth: usize,
     scope: &'a Scope,
+    /// Values that were given names.
+    locals: Vec<String>,
 }
 
 impl Parser<'_> {
@@ -207,6 +220,36 @@ impl Parser<'_> {
         }
     }
 
+    /// `let name = value;`, as often as it comes, and then an expression.
+    fn with_locals(&mut self) -> Result<Expr, ExprError> {
+        let mut named = Vec::new();
+        while self.peek() == Token::Name("let".to_owned()) {
+            let start = self.start();
+            self.advance();
+            let Token::Name(name) = self.peek() else {
+                return Err(self.error_here(format!("expected a name, found {}", self.peek().describe())));
+            };
+            let known = self.scope.inputs.iter().chain(&self.scope.params).chain(&self.locals).any(|own| *own == name);
+            if known || WORDS.contains(&name.as_str()) {
+                return Err(self.error_here(format!("`{name}` means something already")));
+            }
+            self.advance();
+            self.expect("=")?;
+            let value = self.any()?;
+            self.expect(";")?;
+            self.locals.push(name.clone());
+            named.push((name, value, start));
+            if named.len() > MAX_HEIGHT {
+                return Err(self.error_here(format!("more than {MAX_HEIGHT} values with names")));
+            }
+        }
+        let mut expr = self.any()?;
+        while let Some((name, value, start)) = named.pop() {
+            expr = self.node(Node::Let(name, value, expr), start)?;
+        }
+        Ok(expr)
+    }
+
     fn any(&mut self) -> Result<Expr, ExprError> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
@@ -217,36 +260,27 @@ impl Parser<'_> {
         expr
     }
 
-    /// Infix operators by binding strength, weakest first.
-    fn infix(&mut self, level: usize) -> Result<Expr, ExprError> {
-        const LEVELS: [&[(&str, Infix)]; 5] = [
-            &[("||", Infix::Logic(LogicOp::Or))],
-            &[("&&", Infix::Logic(LogicOp::And))],
-            &[
-                ("<=", Infix::Compare(CompareOp::Le)),
-                (">=", Infix::Compare(CompareOp::Ge)),
-                ("==", Infix::Compare(CompareOp::Eq)),
-                ("!=", Infix::Compare(CompareOp::Ne)),
-                ("<", Infix::Compare(CompareOp::Lt)),
-                (">", Infix::Compare(CompareOp::Gt)),
-            ],
-            &[("+", Infix::Add), ("-", Infix::Sub)],
-            &[("*", Infix::Mul), ("/", Infix::Div), ("%", Infix::Rem)],
-        ];
-        let Some(operators) = LEVELS.get(level) else { return self.prefix() };
+    /// Infix operators that bind at least so strongly.
+    fn infix(&mut self, least: u8) -> Result<Expr, ExprError> {
         let start = self.start();
-        let mut left = self.infix(level + 1)?;
-        let mut first = true;
-        while let Some((_, op)) = operators.iter().find(|(symbol, _)| self.take(symbol)) {
-            if matches!(op, Infix::Compare(_)) && !first {
-                let (_, from, to) = self.tokens[self.next - 1];
+        let mut left = self.prefix()?;
+        let mut compared = false;
+        while let Some((_, op, strength)) = self.operator().filter(|(_, _, strength)| *strength >= least) {
+            let (_, from, to) = self.tokens[self.next];
+            self.next += 1;
+            if matches!(op, Infix::Compare(_)) && std::mem::replace(&mut compared, true) {
                 return Err(self.error_at("comparisons do not chain: use `&&`".to_owned(), from, to));
             }
-            first = false;
-            let right = self.infix(level + 1)?;
-            left = self.node(Node::Infix(*op, left, right), start)?;
+            compared &= matches!(op, Infix::Compare(_));
+            let right = self.infix(strength + 1)?;
+            left = self.node(Node::Infix(op, left, right), start)?;
         }
         Ok(left)
+    }
+
+    fn operator(&self) -> Option<(&'static str, Infix, u8)> {
+        let Token::Symbol(symbol) = self.peek() else { return None };
+        Infix::ALL.into_iter().find(|(own, ..)| *own == symbol)
     }
 
     fn prefix(&mut self) -> Result<Expr, ExprError> {
@@ -266,6 +300,9 @@ impl Parser<'_> {
         } else if self.take("!") {
             let operand = self.prefix()?;
             self.node(Node::Not(operand), start)?
+        } else if self.take("~") {
+            let operand = self.prefix()?;
+            self.node(Node::BitNot(operand), start)?
         } else {
             self.postfix()?
         };
@@ -317,7 +354,9 @@ impl Parser<'_> {
     }
 
     fn name(&self, name: &str, start: usize) -> Result<Expr, ExprError> {
-        let node = if self.scope.inputs.iter().any(|input| input == name) {
+        let node = if self.locals.iter().any(|local| local == name) {
+            Node::Local(name.to_owned())
+        } else if self.scope.inputs.iter().any(|input| input == name) {
             Node::Input(name.to_owned())
         } else if self.scope.params.iter().any(|param| param == name) {
             Node::Param(name.to_owned())
@@ -335,12 +374,15 @@ impl Parser<'_> {
 
     fn unknown(&self, name: &str, start: usize) -> ExprError {
         let end = start + name.len();
-        let callable = Function::from_name(name).is_some() || DType::from_name(name).is_some();
+        if name == "let" {
+            return self.error_at("`let` stands at the beginning: `let a = x * x; a + 1`".to_owned(), start, end);
+        }
+        let callable = Function::from_name(name).is_some() || Overflow::cast_from_name(name).is_some();
         if callable || ["coord", "dim", "gather"].contains(&name) {
             return self.error_at(format!("`{name}` is a function: write `{name}(…)`"), start, end);
         }
-        let own = self.scope.inputs.iter().chain(&self.scope.params).map(String::as_str);
-        let candidates = own.chain(["index", "channel", "true", "false"]);
+        let own = self.scope.inputs.iter().chain(&self.scope.params).chain(&self.locals).map(String::as_str);
+        let candidates = own.chain(WORDS);
         match nearest(name, candidates) {
             Some(close) => self.error_at(format!("unknown name `{name}`, did you mean `{close}`?"), start, end),
             None => self.error_at(format!("unknown name `{name}`"), start, end),
@@ -374,9 +416,9 @@ impl Parser<'_> {
             arity(self, function.arity().0, function.arity().1)?;
             return self.node(Node::Call(function, arguments), start);
         }
-        if let Some(dtype) = DType::from_name(name) {
+        if let Some((overflow, dtype)) = Overflow::cast_from_name(name) {
             arity(self, 1, 1)?;
-            return self.node(Node::Cast(dtype, arguments.remove(0)), start);
+            return self.node(Node::Cast(overflow, dtype, arguments.remove(0)), start);
         }
         match name {
             "coord" | "dim" => {
@@ -395,7 +437,7 @@ impl Parser<'_> {
                 self.node(Node::Gather(arguments.remove(0), index), start)
             }
             _ => {
-                let names = Function::ALL.into_iter().map(Function::name);
+                let names = Function::all().map(Function::name);
                 let names =
                     names.chain(DType::ALL.into_iter().map(DType::name)).chain(["coord", "dim", "channel", "gather"]);
                 let hint = nearest(name, names).map(|close| format!(", did you mean `{close}`?")).unwrap_or_default();
@@ -436,6 +478,13 @@ mod tests {
             "1e-10 + x * 0.1",
             "(x < y) == (y < x)",
             "gather(x, s32(y) + 1)",
+            "x & 255 | y << 8 ^ ~x >> 3",
+            "(x | 1) * 2 - (y & 3)",
+            "x & 1 == 0 || (x >> 1) - 1 < y",
+            "wrap_u8(x + 1) + saturate_s32(y)",
+            "atan2(x, y) + rem(x, y) - mod(x, y)",
+            "select(is_nan(x), 0, minimum(x, y))",
+            "let a = x * gain; let b = a + 1; a / b",
         ] {
             let printed = parse(text).unwrap().to_string();
             assert_eq!(printed, text);
@@ -458,6 +507,13 @@ mod tests {
             ("relu * 2", "`relu` is a function: write `relu(…)`", (0, 4)),
             ("coord(x)", "an axis is a whole number from 0, written out", (6, 7)),
             ("99999999999999999999", "`99999999999999999999` does not fit 64 bits", (0, 20)),
+            ("0x10000000000000000", "`0x10000000000000000` does not fit 64 bits", (0, 19)),
+            ("0x", "`0x` does not fit 64 bits", (0, 2)),
+            ("let x = 1; x", "`x` means something already", (4, 5)),
+            ("let a = x a", "expected `;`, found `a`", (10, 11)),
+            ("let a = b; a", "unknown name `b`", (8, 9)),
+            ("(let a = x; a)", "`let` stands at the beginning: `let a = x * x; a + 1`", (1, 4)),
+            ("wrap_f32(x)", "unknown function `wrap_f32`", (0, 8)),
             ("x + 7e308", "`7e308` is too large for a float", (4, 9)),
             ("", "expected a value, found the end", (0, 0)),
         ] {
@@ -504,6 +560,8 @@ mod tests {
         nested("-", "");
         nested("", " + x");
         nested("", " * y - 1");
+        nested("~s32(", ")");
+        nested("(1 | s32(", "))");
         nested("min(1, ", ")");
         nested("select(x > 1 && y < 2, ", ", 1 + gain)");
         nested("clamp(", " + 1, 0, 1)");
@@ -512,6 +570,12 @@ mod tests {
         nested("f32(s32(", "))");
         nested("(", " + x * y + x * y)");
         nested("gather(x, s32(", "))");
+        let named = |count: usize| -> String {
+            let next = |text: String, at: usize| format!("{text}let a{at} = a{0} * a{0} + x; ", at - 1);
+            (1..count).fold("let a0 = x * y; ".to_owned(), next) + &format!("a{}", count - 1)
+        };
+        on_a_small_stack(named(200)).unwrap();
+        assert!(on_a_small_stack(named(1000)).is_err());
         for long in [" + x", ".r", " && true", " < 1"] {
             assert!(on_a_small_stack(format!("x{}", long.repeat(100_000))).is_err());
         }
@@ -528,7 +592,7 @@ mod tests {
 
         #[test]
         fn no_token_soup_panics(tokens in proptest::collection::vec(proptest::sample::select(vec![
-            "x", "gain", "(", ")", ",", "+", "-", "*", "/", "%", "<", "==", "&&", "!", ".", "r", "1", "2.5", "min", "coord", "f32", "select",
+            "x", "gain", "(", ")", ",", "+", "-", "*", "/", "%", "<", "==", "&&", "!", "&", "|", "^", "~", "<<", ">>", ".", "r", "1", "2.5", "min", "coord", "f32", "select",
         ]), 0..30)) {
             let _ = parse(&tokens.join(" ")).map_err(|error| error.to_string());
         }

@@ -4,32 +4,6 @@ use std::fmt;
 
 use super::{Expr, Infix, LogicOp, Node, Op, ParamSource, Program};
 
-impl Infix {
-    fn symbol(self) -> &'static str {
-        match self {
-            Infix::Add => "+",
-            Infix::Sub => "-",
-            Infix::Mul => "*",
-            Infix::Div => "/",
-            Infix::Rem => "%",
-            Infix::Compare(op) => op.symbol(),
-            Infix::Logic(LogicOp::And) => "&&",
-            Infix::Logic(LogicOp::Or) => "||",
-        }
-    }
-
-    /// How strongly the operator binds.
-    fn strength(self) -> u8 {
-        match self {
-            Infix::Logic(LogicOp::Or) => 1,
-            Infix::Logic(LogicOp::And) => 2,
-            Infix::Compare(_) => 3,
-            Infix::Add | Infix::Sub => 4,
-            Infix::Mul | Infix::Div | Infix::Rem => 5,
-        }
-    }
-}
-
 impl fmt::Display for Expr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_expr(f, self, 0)
@@ -39,7 +13,16 @@ impl fmt::Display for Expr {
 /// Writes `expr` where an operator of strength `around` surrounds it, with parentheses if it needs them.
 fn write_expr(f: &mut fmt::Formatter<'_>, expr: &Expr, around: u8) -> fmt::Result {
     match &*expr.node {
-        Node::Input(name) | Node::Param(name) => f.write_str(name),
+        Node::Input(name) | Node::Param(name) | Node::Local(name) => f.write_str(name),
+        Node::Let(name, value, rest) => {
+            // Inside of something else only Rust can make one: it reads well all the same.
+            let (open, close) = if around > 0 { ("(", ")") } else { ("", "") };
+            write!(f, "{open}let {name} = ")?;
+            write_expr(f, value, 0)?;
+            f.write_str("; ")?;
+            write_expr(f, rest, 0)?;
+            f.write_str(close)
+        }
         Node::Int(value) => write!(f, "{value}"),
         Node::Float(value) => write!(f, "{value:?}"),
         Node::Bool(value) => write!(f, "{value}"),
@@ -77,14 +60,18 @@ fn write_expr(f: &mut fmt::Formatter<'_>, expr: &Expr, around: u8) -> fmt::Resul
         Node::Number(value) => write!(f, "{value:?}"),
         Node::Negate(of) => {
             f.write_str("-")?;
-            write_expr(f, of, 6)
+            write_expr(f, of, Infix::PREFIX)
         }
         Node::Not(of) => {
             f.write_str("!")?;
-            write_expr(f, of, 6)
+            write_expr(f, of, Infix::PREFIX)
+        }
+        Node::BitNot(of) => {
+            f.write_str("~")?;
+            write_expr(f, of, Infix::PREFIX)
         }
         Node::Infix(op, left, right) => {
-            let strength = op.strength();
+            let (symbol, strength) = op.place();
             let open = strength < around;
             if open {
                 f.write_str("(")?;
@@ -92,15 +79,15 @@ fn write_expr(f: &mut fmt::Formatter<'_>, expr: &Expr, around: u8) -> fmt::Resul
             // Comparisons do not chain, so both sides of one need parentheses around another.
             let left_around = if matches!(op, Infix::Compare(_)) { strength + 1 } else { strength };
             write_expr(f, left, left_around)?;
-            write!(f, " {} ", op.symbol())?;
+            write!(f, " {symbol} ")?;
             write_expr(f, right, strength + 1)?;
             if open {
                 f.write_str(")")?;
             }
             Ok(())
         }
-        Node::Cast(dtype, of) => {
-            write!(f, "{dtype}(")?;
+        Node::Cast(overflow, dtype, of) => {
+            write!(f, "{}{dtype}(", overflow.prefix())?;
             write_expr(f, of, 0)?;
             f.write_str(")")
         }

@@ -21,6 +21,8 @@ pub enum Ty {
     S64,
     /// 32-bit unsigned integer.
     U32,
+    /// 64-bit unsigned integer.
+    U64,
     /// A truth value.
     Bool,
 }
@@ -29,11 +31,12 @@ impl Ty {
     /// The type that data of `dtype` is computed in.
     pub const fn of(dtype: DType) -> Ty {
         match dtype {
-            DType::F32 => Ty::F32,
+            DType::F32 | DType::F16 | DType::BF16 => Ty::F32,
             DType::F64 => Ty::F64,
-            DType::S32 | DType::U8 => Ty::S32,
+            DType::S32 | DType::U8 | DType::S8 | DType::S16 | DType::U16 => Ty::S32,
             DType::S64 => Ty::S64,
             DType::U32 => Ty::U32,
+            DType::U64 => Ty::U64,
         }
     }
 
@@ -45,6 +48,7 @@ impl Ty {
             Ty::S32 => Some(DType::S32),
             Ty::S64 => Some(DType::S64),
             Ty::U32 => Some(DType::U32),
+            Ty::U64 => Some(DType::U64),
             Ty::Bool => None,
         }
     }
@@ -52,6 +56,20 @@ impl Ty {
     /// Whether this is a float.
     pub const fn is_float(self) -> bool {
         matches!(self, Ty::F32 | Ty::F64)
+    }
+
+    /// Whether this is an unsigned integer.
+    pub const fn is_unsigned(self) -> bool {
+        matches!(self, Ty::U32 | Ty::U64)
+    }
+
+    /// Its bits; a truth value counts as one.
+    pub const fn bits(self) -> u32 {
+        match self {
+            Ty::F32 | Ty::S32 | Ty::U32 => 32,
+            Ty::F64 | Ty::S64 | Ty::U64 => 64,
+            Ty::Bool => 1,
+        }
     }
 }
 
@@ -61,86 +79,147 @@ impl std::fmt::Display for Ty {
     }
 }
 
-/// A function of one argument.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "each is the function of that name")]
-pub enum UnaryOp {
-    Neg,
-    Abs,
-    Floor,
-    Ceil,
-    Round,
-    Sqrt,
-    Exp,
-    Log,
-    Sin,
-    Cos,
-    Tanh,
-    Erf,
+/// Declares the operations of one kind: variant, name, and how many units in the last place its result is off at most where it
+/// is approximated.
+macro_rules! operations {
+    ($(#[$meta:meta])* $type:ident { $($variant:ident $name:literal $($ulps:literal)?,)+ }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[expect(missing_docs, reason = "each is the operation of that name")]
+        pub enum $type {
+            $($variant,)+
+        }
+
+        impl $type {
+            /// All of them.
+            pub const ALL: &[$type] = &[$($type::$variant),+];
+
+            /// The name in expressions and printed programs.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $($type::$variant => $name,)+
+                }
+            }
+
+            /// How many units in the last place of `f32` or `f64` the result is off at most, where devices approximate it; none
+            /// where it is exact.
+            pub const fn ulps(self) -> Option<u32> {
+                match self {
+                    $($($type::$variant => Some($ulps),)?)+
+                    _ => None,
+                }
+            }
+
+            /// Whether the result is approximated, so that devices may differ in the last bits.
+            pub const fn is_approximate(self) -> bool {
+                self.ulps().is_some()
+            }
+        }
+    };
+}
+
+operations! {
+    /// A function of one argument.
+    UnaryOp {
+        Neg "neg",
+        Abs "abs",
+        Floor "floor",
+        Ceil "ceil",
+        Round "round",
+        RoundAway "round_away",
+        Trunc "trunc",
+        Sqrt "sqrt" 4,
+        Cbrt "cbrt" 2,
+        Exp "exp" 2,
+        Expm1 "expm1" 3,
+        Log "log" 2,
+        Log1p "log1p" 2,
+        Sin "sin" 4,
+        Cos "cos" 4,
+        Tan "tan" 6,
+        Asin "asin" 4,
+        Acos "acos" 4,
+        Atan "atan" 4,
+        Sinh "sinh" 4,
+        Cosh "cosh" 3,
+        Tanh "tanh" 4,
+        Asinh "asinh" 4,
+        Acosh "acosh" 4,
+        Atanh "atanh" 4,
+        Erf "erf" 3,
+        ErfInv "erf_inv" 6,
+        IsNan "is_nan",
+        IsInf "is_inf",
+        BitNot "bit_not",
+        CountOnes "count_ones",
+        LeadingZeros "leading_zeros",
+    }
+}
+
+/// What a function of one argument takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Takes {
+    /// Floats; integers are made floats.
+    Floats,
+    /// Numbers, with a result of the same type.
+    Numbers,
+    /// Integers alone.
+    Integers,
 }
 
 impl UnaryOp {
-    /// The name in expressions.
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn takes(self) -> Takes {
         match self {
-            UnaryOp::Neg => "neg",
-            UnaryOp::Abs => "abs",
-            UnaryOp::Floor => "floor",
-            UnaryOp::Ceil => "ceil",
-            UnaryOp::Round => "round",
-            UnaryOp::Sqrt => "sqrt",
-            UnaryOp::Exp => "exp",
-            UnaryOp::Log => "log",
-            UnaryOp::Sin => "sin",
-            UnaryOp::Cos => "cos",
-            UnaryOp::Tanh => "tanh",
-            UnaryOp::Erf => "erf",
+            UnaryOp::BitNot | UnaryOp::CountOnes | UnaryOp::LeadingZeros => Takes::Integers,
+            UnaryOp::Neg | UnaryOp::Abs | UnaryOp::IsNan | UnaryOp::IsInf => Takes::Numbers,
+            op if op.rounds() => Takes::Numbers,
+            _ => Takes::Floats,
         }
     }
 
-    /// Whether the function is approximated, so that devices may differ in the last bits.
-    pub const fn is_approximate(self) -> bool {
-        matches!(
-            self,
-            UnaryOp::Sqrt | UnaryOp::Exp | UnaryOp::Log | UnaryOp::Sin | UnaryOp::Cos | UnaryOp::Tanh | UnaryOp::Erf
-        )
+    /// Whether it makes whole numbers, as integers are already.
+    pub(crate) const fn rounds(self) -> bool {
+        matches!(self, UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Round | UnaryOp::RoundAway | UnaryOp::Trunc)
     }
 
-    /// Whether the function is defined on integers, where the rest computes in floats.
-    pub(crate) const fn keeps_integers(self) -> bool {
-        matches!(self, UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Round)
+    /// Whether its result is a truth value.
+    pub const fn is_question(self) -> bool {
+        matches!(self, UnaryOp::IsNan | UnaryOp::IsInf)
     }
 }
 
-/// An operation on two values of one type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "each is the operation of that name")]
-pub enum BinaryOp {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Min,
-    Max,
-    Pow,
+operations! {
+    /// An operation on two values of one type.
+    BinaryOp {
+        Add "add",
+        Sub "sub",
+        Mul "mul",
+        Div "div",
+        Rem "rem",
+        Min "min",
+        Max "max",
+        Pow "pow" 3,
+        Atan2 "atan2" 4,
+        BitAnd "bit_and",
+        BitOr "bit_or",
+        BitXor "bit_xor",
+        Shl "shl",
+        Shr "shr",
+    }
 }
 
 impl BinaryOp {
-    /// The name in printed programs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            BinaryOp::Add => "add",
-            BinaryOp::Sub => "sub",
-            BinaryOp::Mul => "mul",
-            BinaryOp::Div => "div",
-            BinaryOp::Min => "min",
-            BinaryOp::Max => "max",
-            BinaryOp::Pow => "pow",
-        }
-    }
-
     pub(crate) const fn commutes(self) -> bool {
-        matches!(self, BinaryOp::Add | BinaryOp::Mul | BinaryOp::Min | BinaryOp::Max)
+        matches!(
+            self,
+            BinaryOp::Add
+                | BinaryOp::Mul
+                | BinaryOp::Min
+                | BinaryOp::Max
+                | BinaryOp::BitAnd
+                | BinaryOp::BitOr
+                | BinaryOp::BitXor
+        )
     }
 }
 
@@ -473,7 +552,7 @@ impl Program {
     pub fn weight(&self) -> u64 {
         let weight = |op: &Op| match op {
             Op::Unary(op, _) if op.is_approximate() => 8,
-            Op::Binary(BinaryOp::Pow, ..) => 16,
+            Op::Binary(op, ..) if op.is_approximate() => 16,
             Op::Input { .. } | Op::Const(_) | Op::Param(_) | Op::Store { .. } => 0,
             _ => 1,
         };

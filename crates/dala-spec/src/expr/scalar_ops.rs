@@ -3,24 +3,51 @@
 use super::program::{BinaryOp, CompareOp, UnaryOp};
 use crate::{DType, Scalar};
 
-/// A function of one value. Approximated functions are computed in f64 and rounded once.
-pub fn apply_unary(op: UnaryOp, value: Scalar) -> Scalar {
+/// A value as registers hold it: small integers are `s32`, 16-bit floats are `f32`.
+pub fn widen(value: Scalar) -> Scalar {
     match value {
+        Scalar::U8(value) => Scalar::S32(value.into()),
+        Scalar::S8(value) => Scalar::S32(value.into()),
+        Scalar::U16(value) => Scalar::S32(value.into()),
+        Scalar::S16(value) => Scalar::S32(value.into()),
+        Scalar::F16(value) => Scalar::F32(value.into()),
+        Scalar::BF16(value) => Scalar::F32(value.into()),
+        other => other,
+    }
+}
+
+/// A function of one value that gives a number. Approximated functions are computed in f64 and rounded once.
+pub fn apply_unary(op: UnaryOp, value: Scalar) -> Scalar {
+    macro_rules! integer {
+        ($variant:ident, $x:ident, $abs:expr) => {
+            Scalar::$variant(match op {
+                UnaryOp::Neg => $x.wrapping_neg(),
+                UnaryOp::Abs => $abs,
+                UnaryOp::BitNot => !$x,
+                UnaryOp::CountOnes => $x.count_ones() as _,
+                UnaryOp::LeadingZeros => $x.leading_zeros() as _,
+                _ => $x,
+            })
+        };
+    }
+    match widen(value) {
         // In f64 these are exact or, for a root, exact enough to round to the same f32.
-        Scalar::F32(x) => Scalar::F32(float_function(op, f64::from(x)) as f32),
+        Scalar::F32(x) => Scalar::F32(float_function(op, x.into()) as f32),
         Scalar::F64(x) => Scalar::F64(float_function(op, x)),
-        Scalar::S32(x) => Scalar::S32(match op {
-            UnaryOp::Neg => x.wrapping_neg(),
-            UnaryOp::Abs => x.wrapping_abs(),
-            _ => x,
-        }),
-        Scalar::S64(x) => Scalar::S64(match op {
-            UnaryOp::Neg => x.wrapping_neg(),
-            UnaryOp::Abs => x.wrapping_abs(),
-            _ => x,
-        }),
-        Scalar::U32(x) => Scalar::U32(if op == UnaryOp::Neg { x.wrapping_neg() } else { x }),
-        Scalar::U8(x) => Scalar::U8(x),
+        Scalar::S32(x) => integer!(S32, x, x.wrapping_abs()),
+        Scalar::S64(x) => integer!(S64, x, x.wrapping_abs()),
+        Scalar::U32(x) => integer!(U32, x, x),
+        Scalar::U64(x) => integer!(U64, x, x),
+        other => other,
+    }
+}
+
+/// A question about one value.
+pub fn answers(op: UnaryOp, value: Scalar) -> bool {
+    let value = if value.dtype().is_float() { value.as_f64() } else { 0.0 };
+    match op {
+        UnaryOp::IsNan => value.is_nan(),
+        _ => value.is_infinite(),
     }
 }
 
@@ -31,28 +58,74 @@ fn float_function(op: UnaryOp, x: f64) -> f64 {
         UnaryOp::Floor => x.floor(),
         UnaryOp::Ceil => x.ceil(),
         UnaryOp::Round => x.round_ties_even(),
+        UnaryOp::RoundAway => x.round(),
+        UnaryOp::Trunc => x.trunc(),
         UnaryOp::Sqrt => x.sqrt(),
+        UnaryOp::Cbrt => x.cbrt(),
         UnaryOp::Exp => x.exp(),
+        UnaryOp::Expm1 => x.exp_m1(),
         UnaryOp::Log => x.ln(),
+        UnaryOp::Log1p => x.ln_1p(),
         UnaryOp::Sin => x.sin(),
         UnaryOp::Cos => x.cos(),
+        UnaryOp::Tan => x.tan(),
+        UnaryOp::Asin => x.asin(),
+        UnaryOp::Acos => x.acos(),
+        UnaryOp::Atan => x.atan(),
+        UnaryOp::Sinh => x.sinh(),
+        UnaryOp::Cosh => x.cosh(),
         UnaryOp::Tanh => x.tanh(),
+        // Those of libm are accurate everywhere; the standard library's lose digits at large and small values.
+        UnaryOp::Asinh => libm::asinh(x),
+        UnaryOp::Acosh if x < 1.0 => f64::NAN,
+        UnaryOp::Acosh => libm::acosh(x),
+        UnaryOp::Atanh => libm::atanh(x),
         UnaryOp::Erf => libm::erf(x),
+        UnaryOp::ErfInv => erf_inv(x),
+        // Questions, and operations on bits: not asked of floats here.
+        UnaryOp::IsNan | UnaryOp::IsInf | UnaryOp::BitNot | UnaryOp::CountOnes | UnaryOp::LeadingZeros => x,
     }
+}
+
+/// The inverse of the error function: a start that is right to three digits (Winitzki), then Newton's method on the side where
+/// `erf` keeps its digits.
+fn erf_inv(x: f64) -> f64 {
+    if x.is_nan() || x.abs() >= 1.0 {
+        return if x.abs() == 1.0 { x * f64::INFINITY } else { f64::NAN };
+    }
+    if x.abs() < 1e-9 {
+        return x * (std::f64::consts::PI.sqrt() / 2.0);
+    }
+    let (sign, x) = (x.signum(), x.abs());
+    let (a, log) = (0.147, (-x * x).ln_1p());
+    let b = 2.0 / (std::f64::consts::PI * a) + log / 2.0;
+    let mut y = ((b * b - log / a).sqrt() - b).sqrt();
+    for _ in 0..4 {
+        // `1 - x` is exact from a half on.
+        let error = if x > 0.5 { (1.0 - x) - libm::erfc(y) } else { libm::erf(y) - x };
+        let slope = std::f64::consts::FRAC_2_SQRT_PI * (-y * y).exp();
+        let step = error / slope;
+        y -= step / (1.0 + y * step);
+    }
+    sign * y
 }
 
 /// An operation on two values of one type; the first value's type decides.
 pub fn apply_binary(op: BinaryOp, a: Scalar, b: Scalar) -> Scalar {
     macro_rules! float {
-        ($variant:ident, $x:ident, $y:ident, $pow:expr) => {
+        ($variant:ident, $x:ident, $y:ident) => {
             Scalar::$variant(match op {
                 BinaryOp::Add => $x + $y,
                 BinaryOp::Sub => $x - $y,
                 BinaryOp::Mul => $x * $y,
                 BinaryOp::Div => $x / $y,
+                BinaryOp::Rem => $x % $y,
                 BinaryOp::Min => $x.min($y),
                 BinaryOp::Max => $x.max($y),
-                BinaryOp::Pow => $pow,
+                BinaryOp::Pow => f64::from($x).powf(f64::from($y)) as _,
+                BinaryOp::Atan2 => f64::from($x).atan2(f64::from($y)) as _,
+                // The type-checker has these on integers alone.
+                BinaryOp::BitAnd | BinaryOp::BitOr | BinaryOp::BitXor | BinaryOp::Shl | BinaryOp::Shr => $x,
             })
         };
     }
@@ -63,21 +136,29 @@ pub fn apply_binary(op: BinaryOp, a: Scalar, b: Scalar) -> Scalar {
                 BinaryOp::Sub => $x.wrapping_sub($y),
                 BinaryOp::Mul => $x.wrapping_mul($y),
                 BinaryOp::Div if $y == 0 => 0,
+                BinaryOp::Rem if $y == 0 => $x,
                 BinaryOp::Div => $x.wrapping_div($y),
+                BinaryOp::Rem => $x.wrapping_rem($y),
                 BinaryOp::Min => $x.min($y),
                 BinaryOp::Max => $x.max($y),
-                // The type-checker computes powers in floats.
-                BinaryOp::Pow => 0,
+                BinaryOp::BitAnd => $x & $y,
+                BinaryOp::BitOr => $x | $y,
+                BinaryOp::BitXor => $x ^ $y,
+                // The type-checker sees to amounts that are too large.
+                BinaryOp::Shl => $x.wrapping_shl($y as u32),
+                BinaryOp::Shr => $x.wrapping_shr($y as u32),
+                // The type-checker computes these in floats.
+                BinaryOp::Pow | BinaryOp::Atan2 => 0,
             })
         };
     }
-    match (a, b) {
-        (Scalar::F32(x), Scalar::F32(y)) => float!(F32, x, y, f64::from(x).powf(f64::from(y)) as f32),
-        (Scalar::F64(x), Scalar::F64(y)) => float!(F64, x, y, x.powf(y)),
+    match (widen(a), widen(b)) {
+        (Scalar::F32(x), Scalar::F32(y)) => float!(F32, x, y),
+        (Scalar::F64(x), Scalar::F64(y)) => float!(F64, x, y),
         (Scalar::S32(x), Scalar::S32(y)) => int!(S32, x, y),
         (Scalar::S64(x), Scalar::S64(y)) => int!(S64, x, y),
         (Scalar::U32(x), Scalar::U32(y)) => int!(U32, x, y),
-        (Scalar::U8(x), Scalar::U8(y)) => int!(U8, x, y),
+        (Scalar::U64(x), Scalar::U64(y)) => int!(U64, x, y),
         (a, b) => apply_binary(op, a, cast(b, a.dtype())),
     }
 }
@@ -85,14 +166,9 @@ pub fn apply_binary(op: BinaryOp, a: Scalar, b: Scalar) -> Scalar {
 /// A comparison of two values of one type.
 pub fn compare(op: CompareOp, a: Scalar, b: Scalar) -> bool {
     use std::cmp::Ordering::{Equal, Greater, Less};
-    let order = match (a, b) {
-        (Scalar::F32(x), Scalar::F32(y)) => x.partial_cmp(&y),
-        (Scalar::F64(x), Scalar::F64(y)) => x.partial_cmp(&y),
-        (Scalar::S32(x), Scalar::S32(y)) => Some(x.cmp(&y)),
-        (Scalar::S64(x), Scalar::S64(y)) => Some(x.cmp(&y)),
-        (Scalar::U32(x), Scalar::U32(y)) => Some(x.cmp(&y)),
-        (Scalar::U8(x), Scalar::U8(y)) => Some(x.cmp(&y)),
-        (a, b) => a.as_f64().partial_cmp(&b.as_f64()),
+    let order = match (a.as_integer(), b.as_integer()) {
+        (Some(x), Some(y)) => Some(x.cmp(&y)),
+        _ => a.as_f64().partial_cmp(&b.as_f64()),
     };
     match op {
         CompareOp::Lt => order == Some(Less),
@@ -104,42 +180,20 @@ pub fn compare(op: CompareOp, a: Scalar, b: Scalar) -> bool {
     }
 }
 
-/// A cast: floats lose their fraction and saturate, NaN is 0; integers wrap, except that u8 saturates.
+/// A cast: floats lose their fraction and saturate, NaN is 0; integers saturate where registers are wider than the type, and
+/// wrap elsewhere.
 pub fn cast(value: Scalar, to: DType) -> Scalar {
-    macro_rules! from_float {
-        ($x:ident) => {
-            match to {
-                DType::F32 => Scalar::F32($x as f32),
-                DType::F64 => Scalar::F64($x as f64),
-                DType::S32 => Scalar::S32($x as i32),
-                DType::S64 => Scalar::S64($x as i64),
-                DType::U32 => Scalar::U32($x as u32),
-                DType::U8 => Scalar::U8($x as u8),
-            }
-        };
-    }
-    match value {
-        Scalar::F32(x) => from_float!(x),
-        Scalar::F64(x) => from_float!(x),
-        Scalar::S32(x) => from_int(i64::from(x), to),
-        Scalar::S64(x) => from_int(x, to),
-        Scalar::U32(x) => from_int(i64::from(x), to),
-        Scalar::U8(x) => from_int(i64::from(x), to),
-    }
-}
-
-fn from_int(value: i64, to: DType) -> Scalar {
-    match to {
-        DType::U8 => Scalar::U8(value.clamp(0, 255) as u8),
-        other => Scalar::from_i64(other, value),
+    match value.as_integer() {
+        Some(value) if to.narrow_range().is_some() => Scalar::saturating(to, value),
+        Some(value) => Scalar::wrapping(to, value),
+        None => Scalar::from_f64(to, value.as_f64()),
     }
 }
 
 /// What storing to an element type does: a cast, but floats round half to even on their way to integers.
 pub fn store(value: Scalar, to: DType) -> Scalar {
     match value {
-        Scalar::F32(x) if !to.is_float() => cast(Scalar::F32(x.round_ties_even()), to),
-        Scalar::F64(x) if !to.is_float() => cast(Scalar::F64(x.round_ties_even()), to),
+        float if float.dtype().is_float() && !to.is_float() => cast(Scalar::F64(float.as_f64().round_ties_even()), to),
         other => cast(other, to),
     }
 }

@@ -41,8 +41,17 @@ defmodule Dala.Gpu.Compute do
 
   ## Element types
 
-  `:f32`, `:f64`, `:s32`, `:s64`, `:u32`, `:u8`. Every device stores all of them; what it computes with is in
-  `device_info/0` under `:dtypes`, and a kernel that cannot run is refused before anything is launched.
+  `:f32`, `:f64`, `:s32`, `:s64`, `:u32`, `:u8`, `:f16`, `:bf16`, `:s8`, `:s16`, `:u16`, `:u64`. Every device stores all of them;
+  what it computes with is in `device_info/0` under `:dtypes`, and a kernel that cannot run is refused before anything is
+  launched. Integers of 8 and 16 bits compute in 32 bits and saturate when they are stored; 16-bit floats compute in `:f32` and
+  are rounded when they are stored.
+
+      iex> alias Dala.Gpu.Compute
+      iex> halves = Compute.buffer([1.5, 2.0, 1.0e4], {3}, :f16)
+      iex> Compute.run_kernel("scalar_mul", [halves], halves, %{scalar: 2})
+      :ok
+      iex> {Compute.read_list(halves), byte_size(Compute.read(halves))}
+      {[3.0, 4.0, 2.0e4], 6}
   """
 
   # What is said of each function is here, what it does is in the module that it is delegated to.

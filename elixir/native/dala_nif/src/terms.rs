@@ -23,14 +23,14 @@ pub(crate) mod atoms {
         code, message, details, cause, dtype, stage, argument, expected, actual, wanted, budget, live, peak, cached, buffers,
         kernel, param, suggestion, known, buffer, command, lane, capacity, name, max, bytes,
         invalid_argument,
-        f32, f64, s32, s64, u32, u8,
+        f32, f64, s32, s64, u32, u8, f16, bf16, s8, s16, u16, u64,
         pending, running, completed, failed, cancelled,
         interactive, default, background,
         wait, refuse, drop_oldest,
         latest, queue, block,
         run_kernel, copy_buffer, write_buffer, barrier, transient,
         float, int, number, bool,
-        id, gpu, version, backend, kind, driver, memory_bytes, dtypes, native, packed, refused,
+        id, gpu, version, backend, kind, driver, memory_bytes, dtypes, native, packed, storage, refused,
         discrete, integrated, other_gpu, software, cpu,
         done, waiting, started, stopped, replaced, dropped, full, unplanned, large, freed,
         launches, compilations, uploaded_bytes, downloaded_bytes, memory_pressures, lanes, submitted,
@@ -202,6 +202,12 @@ pub(crate) fn dtype_atom(dtype: DType) -> Atom {
         DType::S64 => atoms::s64(),
         DType::U32 => atoms::u32(),
         DType::U8 => atoms::u8(),
+        DType::F16 => atoms::f16(),
+        DType::BF16 => atoms::bf16(),
+        DType::S8 => atoms::s8(),
+        DType::S16 => atoms::s16(),
+        DType::U16 => atoms::u16(),
+        DType::U64 => atoms::u64(),
     }
 }
 
@@ -427,6 +433,7 @@ pub(crate) fn info<'a>(env: Env<'a>, info: &DeviceInfo) -> Term<'a> {
     let support = |(dtype, support): &(DType, dala_compute::Support)| {
         let how = match support {
             dala_compute::Support::Native => atoms::native(),
+            dala_compute::Support::Storage => atoms::storage(),
             dala_compute::Support::Packed => atoms::packed(),
             dala_compute::Support::Refused => atoms::refused(),
         };

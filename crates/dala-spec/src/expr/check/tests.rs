@@ -76,7 +76,9 @@ fn errors_point_at_the_place() {
         ("channel(x, 4)", &[F32][..], "there is no channel 4: the input has 4", (0, 13)),
         ("(x + 1).r", &[F32][..], "only inputs have channels and positions: write `x.r`", (1, 6)),
         ("x * -1", &[U32][..], "-1 does not fit u32", (4, 6)),
-        ("x % 2", &[F32][..], "`%` is for integers", (0, 5)),
+        ("x & 2", &[F32][..], "`&` is for integers: cast both sides", (0, 5)),
+        ("~x", &[F32][..], "`~` is for integers: cast it, as in `s32(x)`", (1, 2)),
+        ("x >> y", &[S32, U32][..], "s32 and u32 do not mix: cast one of them", (0, 6)),
         ("x * size", &[F32][..], "`size` is a tuple of 2 ints, and expressions compute with numbers", (4, 8)),
     ] {
         let error = build(text, inputs, F32).unwrap_err();

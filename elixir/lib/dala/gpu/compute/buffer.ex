@@ -5,7 +5,7 @@ defmodule Dala.Gpu.Compute.Buffer do
     * `:ref` - the native buffer; wherever a buffer is taken, its `ref` is taken too
     * `:id` - its number, for commands that are written as JSON
     * `:shape` - a tuple of dimensions; `{}` is a single number
-    * `:dtype` - `:f32`, `:f64`, `:s32`, `:s64`, `:u32` or `:u8`
+    * `:dtype` - the element type: `:f32`, `:f64`, `:f16`, `:bf16`, `:s8` to `:s64` or `:u8` to `:u64`
     * `:size` - in bytes
 
   A buffer lives as long as anything refers to it: any process, message or pipeline. Send it to another process and it
@@ -17,7 +17,7 @@ defmodule Dala.Gpu.Compute.Buffer do
   @enforce_keys [:ref, :id, :shape, :dtype, :size]
   defstruct [:ref, :id, :shape, :dtype, :size]
 
-  @type dtype() :: :f32 | :f64 | :s32 | :s64 | :u32 | :u8
+  @type dtype() :: :f32 | :f64 | :s32 | :s64 | :u32 | :u8 | :f16 | :bf16 | :s8 | :s16 | :u16 | :u64
 
   @type t() :: %__MODULE__{
           ref: reference(),

@@ -5,15 +5,16 @@ defmodule Dala.Gpu.Compute.Codec do
   # The BEAM has no infinite or NaN floats: they appear in lists as :nan, :infinity and :neg_infinity. A NaN
   # comes back as :nan whatever its bits were.
 
-  @type dtype :: :f32 | :f64 | :s32 | :s64 | :u32 | :u8
+  @type dtype :: :f32 | :f64 | :s32 | :s64 | :u32 | :u8 | :f16 | :bf16 | :s8 | :s16 | :u16 | :u64
   @type element :: number | :nan | :infinity | :neg_infinity
 
-  @sizes [f32: 4, f64: 8, s32: 4, s64: 8, u32: 4, u8: 1]
+  @sizes [f32: 4, f64: 8, s32: 4, s64: 8, u32: 4, u8: 1, f16: 2, bf16: 2, s8: 1, s16: 2, u16: 2, u64: 8]
   @dtypes Keyword.keys(@sizes)
+  @floats [:f32, :f64, :f16, :bf16]
 
-  # The first number that does not round to the largest f32. `<<x::float-32>>` would turn it into infinity
+  # The first number that does not round to the largest of its type. `<<x::float-32>>` would turn it into infinity
   # without a word.
-  @f32_overflow 3.4028235677973366e38
+  @overflow [f32: 3.4028235677973366e38, f16: 65_520.0, bf16: 3.3961775292304957e38]
   # Integers above the largest f64 have no float at all.
   @f64_largest trunc(1.7976931348623157e308)
 
@@ -21,13 +22,19 @@ defmodule Dala.Gpu.Compute.Codec do
     s32: {-0x80000000, 0x7FFFFFFF},
     s64: {-0x8000000000000000, 0x7FFFFFFFFFFFFFFF},
     u32: {0, 0xFFFFFFFF},
-    u8: {0, 255}
+    u8: {0, 255},
+    s8: {-128, 127},
+    s16: {-0x8000, 0x7FFF},
+    u16: {0, 0xFFFF},
+    u64: {0, 0xFFFFFFFFFFFFFFFF}
   ]
 
   # Their bits. Any other value that is not finite is a NaN too.
   @non_finite [
     f32: [infinity: 0x7F800000, neg_infinity: 0xFF800000, nan: 0x7FC00000],
-    f64: [infinity: 0x7FF0000000000000, neg_infinity: 0xFFF0000000000000, nan: 0x7FF8000000000000]
+    f64: [infinity: 0x7FF0000000000000, neg_infinity: 0xFFF0000000000000, nan: 0x7FF8000000000000],
+    f16: [infinity: 0x7C00, neg_infinity: 0xFC00, nan: 0x7E00],
+    bf16: [infinity: 0x7F80, neg_infinity: 0xFF80, nan: 0x7FC0]
   ]
 
   @doc "The element types of buffers."
@@ -48,6 +55,14 @@ defmodule Dala.Gpu.Compute.Codec do
 
   @doc "The bytes of `list`, or a message that names the first element that does not fit."
   @spec encode([element], dtype) :: {:ok, binary} | {:error, String.t()}
+  # The runtime has no such floats: they are the upper halves of f32, rounded half to even.
+  def encode(list, :bf16) when is_list(list) do
+    case append(:bf16, list, <<>>) do
+      :error -> {:error, first_problem(list, :bf16, 0)}
+      wide -> {:ok, for(<<bits::little-32 <- wide>>, into: <<>>, do: <<upper(bits)::little-16>>)}
+    end
+  end
+
   def encode(list, dtype) when is_list(list) and dtype in @dtypes do
     # Appending to one binary is fast, because the runtime lets it grow in place.
     case append(dtype, list, <<>>) do
@@ -73,7 +88,10 @@ defmodule Dala.Gpu.Compute.Codec do
             "#{byte_size(binary)} bytes are no whole number of #{dtype} elements of #{size} bytes"
     end
 
-    elements(dtype, binary)
+    case dtype do
+      :bf16 -> elements(:f32, for(<<bits::16 <- binary>>, into: <<>>, do: <<0::16, bits::16>>))
+      _ -> elements(dtype, binary)
+    end
   end
 
   def decode(other, _dtype), do: raise(ArgumentError, "expected a binary, got #{show(other)}")
@@ -85,22 +103,23 @@ defmodule Dala.Gpu.Compute.Codec do
   @step 8
 
   for {dtype, size} <- @sizes do
-    width = size * 8
+    width = if dtype == :bf16, do: 32, else: size * 8
 
     # One element as a part of a binary.
     segment = fn x ->
-      case dtype do
-        float when float in [:f32, :f64] -> quote do: unquote(x) :: float - little - unquote(width)
-        signed when signed in [:s32, :s64] -> quote do: unquote(x) :: signed - little - unquote(width)
-        unsigned when unsigned in [:u32, :u8] -> quote do: unquote(x) :: unsigned - little - unquote(width)
+      case Atom.to_string(dtype) do
+        "s" <> _ -> quote do: unquote(x) :: signed - little - unquote(width)
+        "u" <> _ -> quote do: unquote(x) :: unsigned - little - unquote(width)
+        _float -> quote do: unquote(x) :: float - little - unquote(width)
       end
     end
 
     # The guard of an element that can be written so.
     fits = fn x ->
       case dtype do
-        :f32 ->
-          quote do: is_number(unquote(x)) and unquote(x) < @f32_overflow and unquote(x) > -@f32_overflow
+        narrow when narrow in [:f32, :f16, :bf16] ->
+          limit = @overflow[narrow]
+          quote do: is_number(unquote(x)) and unquote(x) < unquote(limit) and unquote(x) > -unquote(limit)
 
         :f64 ->
           quote do
@@ -129,7 +148,9 @@ defmodule Dala.Gpu.Compute.Codec do
       append(unquote(dtype), rest, <<bytes::binary, unquote(segment.(x))>>)
     end
 
-    for {atom, bits} <- Keyword.get(@non_finite, dtype, []) do
+    wide = if dtype == :bf16, do: :f32, else: dtype
+
+    for {atom, bits} <- Keyword.get(@non_finite, wide, []) do
       defp append(unquote(dtype), [unquote(atom) | rest], bytes) do
         append(unquote(dtype), rest, <<bytes::binary, unquote(bits)::little-unquote(width)>>)
       end
@@ -167,6 +188,15 @@ defmodule Dala.Gpu.Compute.Codec do
     defp elements(unquote(dtype), binary), do: unquote(read)(binary)
   end
 
+  # Half of the last bit that stays, less one where that is even, rounds by a sum. What is not finite is exact already.
+  defp upper(bits) do
+    if Bitwise.band(bits, 0x7F800000) == 0x7F800000 do
+      Bitwise.bsr(bits, 16)
+    else
+      Bitwise.bsr(bits + 0x7FFF + Bitwise.band(Bitwise.bsr(bits, 16), 1), 16)
+    end
+  end
+
   defp append(_dtype, [], bytes), do: bytes
   defp append(_dtype, _bad, _bytes), do: :error
 
@@ -184,9 +214,11 @@ defmodule Dala.Gpu.Compute.Codec do
   end
 
   defp why_not(x, :f32) when is_number(x), do: "is too large for f32 (at most 3.4028235e38)"
+  defp why_not(x, :f16) when is_number(x), do: "is too large for f16 (at most 65504)"
+  defp why_not(x, :bf16) when is_number(x), do: "is too large for bf16 (at most 3.3895314e38)"
   defp why_not(x, :f64) when is_number(x), do: "is too large for f64 (at most 1.7976931348623157e308)"
 
-  defp why_not(_x, dtype) when dtype in [:f32, :f64] do
+  defp why_not(_x, dtype) when dtype in @floats do
     "is no #{dtype} (a number, :nan, :infinity or :neg_infinity)"
   end
 

@@ -13,7 +13,13 @@ defmodule Dala.Gpu.Compute.NxBridge do
     {:s, 32} => :s32,
     {:s, 64} => :s64,
     {:u, 32} => :u32,
-    {:u, 8} => :u8
+    {:u, 8} => :u8,
+    {:f, 16} => :f16,
+    {:bf, 16} => :bf16,
+    {:s, 8} => :s8,
+    {:s, 16} => :s16,
+    {:u, 16} => :u16,
+    {:u, 64} => :u64
   }
   @nx_types Map.new(@types, fn {type, dtype} -> {dtype, type} end)
 
@@ -136,10 +142,8 @@ defmodule Dala.Gpu.Compute.NxBridge do
 
   defp advice({:c, _}), do: ": take Nx.real/1 and Nx.imag/1 apart first"
   defp advice({:u, size}) when size < 8, do: cast(:u8)
-  defp advice({:u, 16}), do: cast(:u32)
-  defp advice({:u, 64}), do: cast(:s64)
-  defp advice({:s, _}), do: cast(:s32)
-  defp advice(_float), do: cast(:f32)
+  defp advice({:s, _}), do: cast(:s8)
+  defp advice(_float), do: cast(:f16)
 
   defp cast(dtype), do: ": cast the tensor first, with Nx.as_type(tensor, #{inspect(dtype)})"
 

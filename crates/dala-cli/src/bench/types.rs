@@ -1,0 +1,36 @@
+//! Arithmetic on each element type beside a copy of the same bytes: what is bound by memory must not be bound by anything else.
+
+use anyhow::Result;
+use dala_compute::{Buffer, DType, Device, Operand, Params, Pipeline, Plan, Stage, Support};
+
+use super::compare;
+use super::report::Row;
+
+/// Bytes of each buffer: beyond every cache.
+const BYTES: usize = 64 << 20;
+
+fn plan(device: &Device, kernel: &str, dtype: DType, inputs: usize, params: Params) -> Result<Plan> {
+    let buffer = || Buffer::zeros(device, dtype, [BYTES / dtype.size()]);
+    let inputs = (0..inputs).map(|_| buffer()).collect::<Result<Vec<_>, _>>()?;
+    let output = Operand::from(&buffer()?);
+    let stage = Stage::run_kernel(kernel, inputs.iter().collect::<Vec<_>>(), &output, params);
+    Ok(device.compile(&Pipeline::new().stage(stage))?)
+}
+
+pub(super) fn measure(device: &Device) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for (dtype, support) in &device.info().dtypes {
+        if *support == Support::Refused {
+            continue;
+        }
+        let copy = plan(device, "copy", *dtype, 1, Params::new())?;
+        let scaled = plan(device, "scalar_mul", *dtype, 1, Params::new().with("scalar", 3))?;
+        let times = compare(21, || Ok(scaled.run()?), || Ok(copy.run()?))?;
+        rows.push(Row::new(format!("{dtype} times 3"), "copy of as many bytes", times));
+        // Three buffers are moved, where a copy moves two.
+        let summed = plan(device, "elementwise_add", *dtype, 2, Params::new())?;
+        let (ours, base) = compare(21, || Ok(summed.run()?), || Ok(copy.run()?))?;
+        rows.push(Row::new(format!("{dtype} plus {dtype}"), "copy of as many bytes", (ours, 1.5 * base)));
+    }
+    Ok(rows)
+}
