@@ -398,6 +398,24 @@ fn ten_thousand_tasks_are_woken() {
 }
 
 #[test]
+fn cancelled_commands_poison_buffers_of_every_type() {
+    for device in devices() {
+        let buffers = DType::ALL
+            .map(|dtype| (Buffer::zeros(&device, dtype, [5]).unwrap(), Buffer::zeros(&device, dtype, [5]).unwrap()));
+        device.suspend(WhileSuspended::Wait);
+        let commands: Vec<Command> =
+            buffers.iter().map(|(x, y)| device.submit(Stage::run_kernel("copy", &[x], y, ())).unwrap()).collect();
+        assert!(commands.iter().all(Command::cancel));
+        device.resume();
+        for (x, y) in &buffers {
+            assert_eq!(y.read_bytes().unwrap_err().code(), "poisoned", "{device:?} {}", y.dtype());
+            x.copy_to(y).unwrap();
+            assert_eq!(y.read_bytes().unwrap(), vec![0; y.size_bytes()], "{device:?} {}", y.dtype());
+        }
+    }
+}
+
+#[test]
 fn a_suspended_device_is_not_touched() {
     for device in devices() {
         let x = Buffer::from_slice(&device, &[1.0f32; 8], [8]).unwrap();

@@ -38,6 +38,7 @@ pub(crate) const NOT_RUN: &[Exception] = &[
     never("dala bench batch --device cpu", PACKAGES),
     never("dala bench model --device cpu", PACKAGES),
     never("dala bench sizes --device cpu", BY_HAND),
+    never("dala bench types --device cpu", BY_HAND),
     never("pip install -r benches/peers/requirements.txt", PACKAGES),
     ci("cargo build -p dala-compute --example peers", BUILD),
     never("python benches/peers/run.py cpu", PACKAGES),
