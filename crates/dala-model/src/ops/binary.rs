@@ -1,6 +1,7 @@
-//! Arithmetic on two values, each repeated along axes where it has size one: `Add`, `Sub`, `Mul`, `Div`.
+//! Arithmetic on two values, each repeated along axes where it has size one (`Add`, `Pow`, `Mod` …), comparisons and logic, which
+//! give truth values, and `Where`.
 
-use dala_spec::{Params, Shape, SpecError};
+use dala_spec::{DType, Params, Shape, SpecError};
 
 use super::call::{NodeCall, broadcast};
 use super::operator::{Kind, Operator, Outcome};
@@ -11,6 +12,43 @@ use crate::op::Compute;
 pub(super) const ADD: Operator = arithmetic("Add", |call| infer(call, "elementwise_add"));
 pub(super) const MUL: Operator = arithmetic("Mul", |call| infer(call, "elementwise_mul"));
 pub(super) const SUB: Operator = arithmetic("Sub", |call| infer(call, "elementwise_sub"));
+
+/// Both of one type.
+pub(super) const POW: Operator = arithmetic("Pow", |call| {
+    call.float()?;
+    infer(call, "pow")
+});
+
+/// The remainder with the sign of the second value, or with that of the first where `fmod` says so, as it must for floats.
+pub(super) const MOD: Operator = arithmetic("Mod", |call| match call.flag("fmod", false)? {
+    true => infer(call, "remainder"),
+    false if call.dtype(0)?.is_float() => Err(call.bad_attribute("fmod", "1 for floats", 0)),
+    false => infer(call, "modulo"),
+});
+
+pub(super) const AND: Operator = arithmetic("And", |call| question(call, "logical_and"));
+pub(super) const EQUAL: Operator = arithmetic("Equal", |call| question(call, "equal"));
+pub(super) const GREATER: Operator = arithmetic("Greater", |call| question(call, "greater"));
+pub(super) const GREATER_OR_EQUAL: Operator = arithmetic("GreaterOrEqual", |call| question(call, "greater_equal"));
+pub(super) const LESS: Operator = arithmetic("Less", |call| question(call, "less"));
+pub(super) const LESS_OR_EQUAL: Operator = arithmetic("LessOrEqual", |call| question(call, "less_equal"));
+pub(super) const OR: Operator = arithmetic("Or", |call| question(call, "logical_or"));
+pub(super) const XOR: Operator = arithmetic("Xor", |call| question(call, "logical_xor"));
+
+/// The second value where the first holds, the third elsewhere.
+pub(super) const WHERE: Operator = Operator::new("Where", Kind::Elements, |call| {
+    let (condition, dtype) = (call.dtype(0)?, call.dtype(1)?);
+    if condition != DType::U8 {
+        return Err(call.type_mismatch("truth values", condition));
+    }
+    if call.dtype(2)? != dtype {
+        return Err(call.type_mismatch(&format!("elements of type {dtype}"), call.dtype(2)?));
+    }
+    let dims = (1..3).try_fold(call.dims(0)?.to_vec(), |dims, place| repeated(call, &dims, place))?;
+    let inputs = [call.input(0)?, call.input(1)?, call.input(2)?];
+    Ok(Outcome::layer(Binary { kernel: "where" }, inputs, call.output(dtype, dims)?))
+})
+.inputs(3, 3);
 
 /// Of integers, towards zero.
 pub(super) const DIV: Operator = arithmetic("Div", |call| {
@@ -29,12 +67,25 @@ const fn arithmetic(name: &'static str, infer: fn(&NodeCall<'_>) -> Result<Outco
     Operator::new(name, Kind::Elements, infer).inputs(2, 2)
 }
 
+/// What an input and others before it are repeated to.
+fn repeated(call: &NodeCall<'_>, dims: &[usize], place: usize) -> Result<Vec<usize>, ModelError> {
+    let own = call.dims(place)?;
+    let expected = || format!("a second input that can be repeated to fit {}", Shape::from(dims));
+    broadcast(dims, own).ok_or_else(|| call.shape_mismatch(expected(), &own))
+}
+
 fn infer(call: &NodeCall<'_>, kernel: &'static str) -> Result<Outcome, ModelError> {
+    of_type(call, kernel, call.dtype(0)?)
+}
+
+/// A comparison, or logic: truth values are bytes.
+fn question(call: &NodeCall<'_>, kernel: &'static str) -> Result<Outcome, ModelError> {
+    of_type(call, kernel, DType::U8)
+}
+
+fn of_type(call: &NodeCall<'_>, kernel: &'static str, dtype: DType) -> Result<Outcome, ModelError> {
     call.same_dtype(1)?;
-    let (a, b) = (call.dims(0)?, call.dims(1)?);
-    let expected = || format!("a second input that can be repeated to fit {}", Shape::from(a));
-    let dims = broadcast(a, b).ok_or_else(|| call.shape_mismatch(expected(), &b))?;
-    let ty = call.output(call.dtype(0)?, dims)?;
+    let ty = call.output(dtype, repeated(call, call.dims(0)?, 1)?)?;
     Ok(Outcome::layer(Binary { kernel }, [call.input(0)?, call.input(1)?], ty))
 }
 
@@ -46,7 +97,7 @@ struct Binary {
 impl Compute for Binary {
     fn lower(&self, to: &mut Lowerer<'_>) -> Result<(), SpecError> {
         let order = to.common_order();
-        let inputs = [to.read(0, order)?, to.read(1, order)?];
+        let inputs = (0..to.inputs()).map(|place| to.read(place, order)).collect::<Result<Vec<_>, _>>()?;
         to.call_in(order, self.kernel, &inputs, &Params::new())
     }
 }
@@ -55,7 +106,7 @@ impl Compute for Binary {
 mod tests {
     use dala_spec::Data;
 
-    use crate::builder::{Net, constants, floats, list, single};
+    use crate::builder::{Net, constants, floats, int, list, single};
 
     #[test]
     fn shapes_are_repeated_to_fit() {
@@ -78,5 +129,29 @@ mod tests {
         assert_eq!(quotient, (vec![3], Data::S64(vec![3, -3, i64::MIN])));
         let zero = Net::new(13).x(&[-1]).ints("a", &[1]).ints("b", &[0]).node("Div", &["a", "b"], "y", vec![]);
         assert_eq!(zero.output("y").code(), "bad_value");
+    }
+
+    #[test]
+    fn comparisons_give_truth_values() {
+        let pair = || vec![floats(&[3], vec![1.0, 2.0, 3.0]), floats(&[3], vec![2.0, 2.0, f32::NAN])];
+        for (op, expected) in [
+            ("Equal", [0, 1, 0]),
+            ("Greater", [0, 0, 0]),
+            ("GreaterOrEqual", [0, 1, 0]),
+            ("Less", [1, 0, 0]),
+            ("LessOrEqual", [1, 1, 0]),
+        ] {
+            assert_eq!(constants(16, op, pair(), vec![]).1, Data::U8(expected.to_vec()), "{op}");
+        }
+    }
+
+    #[test]
+    fn remainders_have_the_sign_that_is_asked_for() {
+        let pair = || vec![list(&[7, -7, 7]), list(&[3, 3, -3])];
+        assert_eq!(constants(13, "Mod", pair(), vec![]).1, Data::S64(vec![1, 2, -2]));
+        assert_eq!(constants(13, "Mod", pair(), vec![int("fmod", 1)]).1, Data::S64(vec![1, -1, 1]));
+        let power = constants(13, "Pow", vec![floats(&[2], vec![2.0, 9.0]), floats(&[1], vec![0.5])], vec![]);
+        assert_eq!(power.1, Data::F32(vec![std::f32::consts::SQRT_2, 3.0]));
+        assert_eq!(single(13, "Mod", &[2], vec![floats(&[1], vec![1.0])], vec![]).code(), "bad_attribute");
     }
 }
