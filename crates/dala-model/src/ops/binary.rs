@@ -42,7 +42,7 @@ pub(super) const WHERE: Operator = Operator::new("Where", Kind::Elements, |call|
         return Err(call.type_mismatch("truth values", condition));
     }
     if call.dtype(2)? != dtype {
-        return Err(call.type_mismatch(&format!("elements of type {dtype}"), call.dtype(2)?));
+        return Err(call.type_mismatch(format!("elements of type {dtype}"), call.dtype(2)?));
     }
     let dims = (1..3).try_fold(call.dims(0)?.to_vec(), |dims, place| repeated(call, &dims, place))?;
     let inputs = [call.input(0)?, call.input(1)?, call.input(2)?];
