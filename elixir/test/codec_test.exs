@@ -10,8 +10,8 @@ defmodule Dala.Gpu.Compute.CodecTest do
     refute Codec.dtype?(:f8)
     refute Codec.dtype?("f32")
 
-    assert_raise ArgumentError, ~r/unknown element type :f16, expected one of :f32, /, fn ->
-      Codec.element_size(:f16)
+    assert_raise ArgumentError, ~r/unknown element type :f8, expected one of :f32, /, fn ->
+      Codec.element_size(:f8)
     end
   end
 
