@@ -295,7 +295,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A Rust type that is an element type: `f32 f64 f16 bf16`, and integers of 8 to 64 bits. [`f16`] and [`bf16`] are those of the
+/// A Rust type that is an element type: `f32 f64 f16 bf16`, and integers of 8 to 64 bits. `f16` and `bf16` are those of the
 /// crate `half`.
 pub trait Element: sealed::Sealed + bytemuck::Pod + Send + Sync + PartialEq + fmt::Debug {
     /// The element type it is.
