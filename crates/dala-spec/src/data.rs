@@ -23,12 +23,9 @@ macro_rules! declare {
 
             /// `values` as elements of `dtype`; a value of another type is converted as Rust's `as` does.
             pub fn collect(dtype: DType, values: impl IntoIterator<Item = Scalar>) -> Data {
-                let values = values.into_iter().map(|value| if value.dtype() == dtype { value } else { Scalar::from_f64(dtype, value.as_f64()) });
+                let values = values.into_iter();
                 match dtype {
-                    $(DType::$variant => {
-                        let own = |value: Scalar| if let Scalar::$variant(value) = value { Some(value) } else { None };
-                        Data::$variant(values.filter_map(own).collect())
-                    })+
+                    $(DType::$variant => Data::$variant(values.map(<$rust>::from_scalar).collect()),)+
                 }
             }
 

@@ -83,6 +83,12 @@ macro_rules! declare {
                 fn to_scalar(self) -> Scalar {
                     Scalar::$variant(self)
                 }
+                fn from_scalar(value: Scalar) -> $rust {
+                    match value {
+                        Scalar::$variant(value) => value,
+                        other => Self::from_scalar(Scalar::from_f64(Self::DTYPE, other.as_f64())),
+                    }
+                }
             }
             impl From<$rust> for Scalar {
                 fn from(value: $rust) -> Scalar {
@@ -302,6 +308,8 @@ pub trait Element: sealed::Sealed + bytemuck::Pod + Send + Sync + PartialEq + fm
     const DTYPE: DType;
     /// The value as a [`Scalar`].
     fn to_scalar(self) -> Scalar;
+    /// A value of this type; one of another is converted as [`Scalar::from_f64`] does.
+    fn from_scalar(value: Scalar) -> Self;
 }
 
 #[cfg(test)]

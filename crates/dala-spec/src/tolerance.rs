@@ -72,13 +72,12 @@ impl Closeness {
             return false;
         }
         // A 16-bit float is rounded from an f32 that is this close, perhaps to the other side.
-        let rounding = match dtype {
-            DType::F16 | DType::BF16 if self != Closeness::Exact => {
-                dtype.epsilon() * expected.abs().max(dtype.smallest_normal())
-            }
-            _ => 0.0,
+        let rounding = match self {
+            Closeness::Exact => 0.0,
+            _ if dtype == dtype.register() => 0.0,
+            _ => dtype.epsilon() * expected.abs().max(dtype.smallest_normal()),
         };
-        let dtype = if matches!(dtype, DType::F16 | DType::BF16) { DType::F32 } else { dtype };
+        let dtype = dtype.register();
         let epsilon = dtype.epsilon();
         // Below the smallest normal number devices may flush to zero.
         let tiny = dtype.smallest_normal();

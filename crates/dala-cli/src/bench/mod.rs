@@ -15,7 +15,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use dala_compute::{Buffer, DType, Device, KernelCache, Operand, Pipeline, Plan, PlanOptions, Stage, Transient};
+use dala_compute::{
+    Buffer, DType, Device, KernelCache, Operand, Params, Pipeline, Plan, PlanOptions, Stage, TensorType, Transient,
+};
 
 use crate::args::{BenchArgs, Suite};
 use crate::output::{self, Outcome};
@@ -93,6 +95,20 @@ fn compare(
     Ok(best)
 }
 
+/// One call of a kernel on buffers of zeros, as a plan.
+fn plan_of(
+    device: &Device,
+    kernel: &str,
+    inputs: impl IntoIterator<Item = TensorType>,
+    output: TensorType,
+    params: Params,
+) -> anyhow::Result<Plan> {
+    let zeros = |ty: TensorType| Buffer::zeros(device, ty.dtype, ty.shape);
+    let (inputs, output) = (inputs.into_iter().map(zeros).collect::<Result<Vec<_>, _>>()?, zeros(output)?);
+    let stage = Stage::run_kernel(kernel, inputs.iter().collect::<Vec<_>>(), &output, params);
+    Ok(device.compile(&Pipeline::new().stage(stage))?)
+}
+
 /// Eight distinct pointwise stages over 16M floats, against one bare copy.
 fn fusion(device: &Device) -> anyhow::Result<Vec<Row>> {
     const LEN: usize = 1 << 24;
@@ -113,7 +129,7 @@ fn fusion(device: &Device) -> anyhow::Result<Vec<Row>> {
         let mut from = Operand::from(&x);
         for (index, (kernel, param)) in kernels.iter().enumerate() {
             let to = if index + 1 == kernels.len() { Operand::from(&y) } else { Operand::from(Transient::new()) };
-            let params = param.map(|(name, value)| dala_compute::Params::new().with(name, value)).unwrap_or_default();
+            let params = param.map(|(name, value)| Params::new().with(name, value)).unwrap_or_default();
             pipeline.push(Stage::run_kernel(*kernel, [&from], &to, params));
             from = to;
         }

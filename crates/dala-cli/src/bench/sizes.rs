@@ -1,8 +1,9 @@
 //! What a pixel costs in pictures of all sizes: none should be slow because of its width, its height or its channels.
 
 use anyhow::Result;
-use dala_compute::{Buffer, DType, Device, Params, Pipeline, Plan, Stage};
+use dala_compute::{DType, Device, Params, Plan, TensorType};
 
+use super::plan_of;
 use super::report::{Curve, Row, milliseconds};
 
 const ROUNDS: usize = 20;
@@ -115,11 +116,8 @@ fn cases() -> Vec<Case> {
 fn plan(device: &Device, case: &Case, size: [usize; 3]) -> Result<Plan> {
     let (inputs, result) = (case.shapes)(size);
     let dtype = inputs.first().map_or(DType::F32, |(dtype, _)| *dtype);
-    let inputs = inputs.into_iter().map(|(dtype, shape)| Buffer::zeros(device, dtype, shape));
-    let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
-    let output = Buffer::zeros(device, dtype, result)?;
-    let stage = Stage::run_kernel(case.kernel, inputs.iter().collect::<Vec<_>>(), &output, (case.params)());
-    Ok(device.compile(&Pipeline::new().stage(stage))?)
+    let inputs = inputs.into_iter().map(|(dtype, shape)| TensorType::new(dtype, shape));
+    plan_of(device, case.kernel, inputs, TensorType::new(dtype, result), (case.params)())
 }
 
 /// What pictures of each length cost, the best of several rounds by turns.

@@ -1,20 +1,17 @@
 //! Arithmetic on each element type beside a copy of the same bytes: what is bound by memory must not be bound by anything else.
 
 use anyhow::Result;
-use dala_compute::{Buffer, DType, Device, Operand, Params, Pipeline, Plan, Stage, Support};
+use dala_compute::{DType, Device, Params, Plan, Support, TensorType};
 
-use super::compare;
 use super::report::Row;
+use super::{compare, plan_of};
 
 /// Bytes of each buffer: beyond every cache.
 const BYTES: usize = 64 << 20;
 
 fn plan(device: &Device, kernel: &str, dtype: DType, inputs: usize, params: Params) -> Result<Plan> {
-    let buffer = || Buffer::zeros(device, dtype, [BYTES / dtype.size()]);
-    let inputs = (0..inputs).map(|_| buffer()).collect::<Result<Vec<_>, _>>()?;
-    let output = Operand::from(&buffer()?);
-    let stage = Stage::run_kernel(kernel, inputs.iter().collect::<Vec<_>>(), &output, params);
-    Ok(device.compile(&Pipeline::new().stage(stage))?)
+    let ty = TensorType::new(dtype, [BYTES / dtype.size()]);
+    plan_of(device, kernel, vec![ty.clone(); inputs], ty, params)
 }
 
 pub(super) fn measure(device: &Device) -> Result<Vec<Row>> {

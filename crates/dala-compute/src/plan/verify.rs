@@ -4,7 +4,7 @@ use std::fmt;
 
 use dala_kernels::Kernel;
 use dala_plan::StageSpec;
-use dala_spec::{Closeness, DType, Data, Params, Scalar, Signature, TensorType, Tolerance};
+use dala_spec::{Closeness, Data, Params, Scalar, Signature, TensorType, Tolerance};
 
 use super::Plan;
 use crate::buffer::Buffer;
@@ -227,7 +227,7 @@ fn reference(kernel: &Kernel, signature: &Signature, inputs: &[Data]) -> Result<
 /// the largest of them.
 fn differs(tolerance: Tolerance, scale: f64, expected: &Data, actual: &Data) -> Option<(usize, f64, f64)> {
     let dtype = expected.dtype();
-    let epsilon = if dtype == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) };
+    let epsilon = dtype.register().epsilon();
     let cancelled = match tolerance.floats {
         Closeness::Close { epsilons, .. } if dtype.is_float() => epsilons * epsilon * scale,
         _ => 0.0,
@@ -244,7 +244,7 @@ fn differs(tolerance: Tolerance, scale: f64, expected: &Data, actual: &Data) -> 
 #[derive(Clone, Copy, Debug, Default)]
 struct Allowed {
     stages: u32,
-    /// The most that a byte may be off by one of the stages. None of the exact ones adds to it.
+    /// The most that a small integer may be off by one of the stages. None of the exact ones adds to it.
     levels: u8,
 }
 
@@ -257,7 +257,7 @@ impl Allowed {
         let each = 256.0 * f64::from(self.stages.max(1));
         let tolerance = Tolerance::close(each, each).levels(self.levels);
         let first = differs(tolerance, 0.0, expected, actual);
-        if expected.dtype() != DType::U8 || first.is_some() {
+        if expected.dtype().narrow_range().is_none() || first.is_some() {
             return first;
         }
         let off = |(_, (expected, actual)): &(usize, (Scalar, Scalar))| expected != actual;

@@ -8,7 +8,7 @@ use dala_compute::{
     Buffer, DType, Data, Definition, Device, ParamKind, Params, Scalar, Shape, Support, TensorType, param,
 };
 use dala_spec::expr::{
-    BinaryOp, LogicOp, Op, Ty, UnaryOp, answers, apply_binary, apply_unary, cast, compare, store, widen,
+    BinaryOp, LogicOp, Op, UnaryOp, answers, apply_binary, apply_unary, cast, compare, store, widen,
 };
 use dala_spec::{Expr, Program, Scope, validate};
 
@@ -31,7 +31,7 @@ struct Writer<'a> {
 impl Writer<'_> {
     /// The type in which values of `dtype` are computed.
     fn register(dtype: DType) -> DType {
-        Ty::of(dtype).dtype().unwrap()
+        dtype.register()
     }
 
     fn leaf(&mut self, dtype: DType) -> String {

@@ -1,13 +1,9 @@
 //! 16-bit floats around kernels that compute in `f32` or `f64`.
 
 use dala_plan::{DeviceFacts, Lowering, Place};
-use dala_spec::{DType, Expr, Signature, SpecError, TensorType};
+use dala_spec::{Expr, Signature, SpecError, TensorType};
 
 use super::map;
-
-const fn wide(dtype: DType) -> DType {
-    if matches!(dtype, DType::F16 | DType::BF16) { DType::F32 } else { dtype }
-}
 
 /// The same lowering for `f16` and `bf16` too: inputs are made `f32` first, the output is rounded last. Planning makes both part of
 /// the launches beside them where it can.
@@ -15,7 +11,7 @@ pub(crate) fn in_f32(
     lower: impl Fn(&Signature, &DeviceFacts) -> Result<Lowering, SpecError> + Send + Sync + 'static,
 ) -> impl Fn(&Signature, &DeviceFacts) -> Result<Lowering, SpecError> + Send + Sync + 'static {
     move |call, facts| {
-        let widened = |ty: &TensorType| TensorType { dtype: wide(ty.dtype), shape: ty.shape.clone() };
+        let widened = |ty: &TensorType| TensorType { dtype: ty.dtype.register(), shape: ty.shape.clone() };
         let inner = Signature {
             inputs: call.inputs.iter().map(widened).collect(),
             output: widened(&call.output),

@@ -2,7 +2,7 @@
 
 use dala_plan::work::{Argument, Finish, Fold, FoldOp, Fragment, Phase};
 use dala_plan::{DeviceFacts, Lowering, Place, Task};
-use dala_spec::expr::{BinaryOp, CompareOp, Ty, apply_binary, cast, compare};
+use dala_spec::expr::{BinaryOp, CompareOp, apply_binary, cast, compare};
 use dala_spec::{
     Class, DType, DTypes, Data, Expr, KernelSpec, NUMBERS, OutputDType, ParamKind, Params, Scalar, Shape, ShapeCall,
     ShapeProblem, Signature, SpecError, TensorType, Tolerance, param,
@@ -56,7 +56,7 @@ pub(crate) fn accumulated(call: &Signature, facts: &DeviceFacts, how: FoldOp) ->
         call,
         facts,
         &axes(call)?,
-        &Reduction { how, dtype: register_type(call.output.dtype), finish: Expr::input("r") },
+        &Reduction { how, dtype: call.output.dtype.register(), finish: Expr::input("r") },
     )
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn accumulated_reference(
 
 /// The lowering of a kernel that picks one of the elements.
 pub(crate) fn picked(call: &Signature, facts: &DeviceFacts, how: FoldOp) -> Result<Lowering, SpecError> {
-    let dtype = register_type(call.output.dtype);
+    let dtype = call.output.dtype.register();
     reduced(call, facts, &axes(call)?, &Reduction { how, dtype, finish: Expr::input("r") })
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn locating(name: &str, summary: &str, lower: LowerFn, reference: Ref
 
 /// The lowering of such a kernel.
 pub(crate) fn located(call: &Signature, facts: &DeviceFacts, how: FoldOp) -> Result<Lowering, SpecError> {
-    let dtype = register_type(call.inputs[0].dtype);
+    let dtype = call.inputs[0].dtype.register();
     let finish = Expr::input("r").cast(call.output.dtype);
     reduced(call, facts, &axes(call)?, &Reduction { how, dtype, finish })
 }
@@ -132,11 +132,6 @@ pub(crate) fn reference(call: &Reference, f: impl Fn(&[Scalar]) -> Scalar) -> Da
     let value = |at: &usize| call.inputs[0].get(*at).unwrap_or(Scalar::U8(0));
     let fold = |line: &Vec<usize>| f(&line.iter().map(value).collect::<Vec<_>>());
     Data::collect(call.dtype(), lines.iter().map(fold))
-}
-
-/// The type in which elements of `dtype` are compared.
-pub(crate) fn register_type(dtype: DType) -> DType {
-    Ty::of(dtype).dtype().unwrap_or(dtype)
 }
 
 /// What is folded, and how.
@@ -287,7 +282,7 @@ fn fold(
     let written = if line.inner == 1 { 1 } else { whole.width(facts) };
     if written < facts.per_word(output) {
         // Parts of words cannot be written there: as whole numbers first, then words of them.
-        let wide = if output.is_float() { DType::F32 } else { DType::S32 };
+        let wide = output.register();
         let shape = Shape::new([line.outer * line.inner]);
         let numbers = lowering.transient(TensorType::new(wide, shape.clone()));
         lowering.step(Task::Fold(line.fold(phases, once(expr, wide)?)), [source.0], numbers);

@@ -4,9 +4,7 @@ use dala_plan::work::FoldOp;
 use dala_plan::{DeviceFacts, Lowering};
 use dala_spec::{DType, Data, Expr, FLOATS, NUMBERS, OutputDType, Scalar, Signature, SpecError, Tolerance};
 
-use crate::lower::reduce::{
-    Reduction, axes, kernel as kernel_of, reduced, reference as fold_lines, register_type, spec,
-};
+use crate::lower::reduce::{Reduction, axes, kernel as kernel_of, reduced, reference as fold_lines, spec};
 use crate::lower::shapes::without_axes;
 use crate::{Kernel, Reference};
 
@@ -18,7 +16,7 @@ pub fn kernel() -> Kernel {
 }
 
 fn lower(call: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
-    let dtype = register_type(call.output.dtype);
+    let dtype = call.output.dtype.register();
     let reduction =
         Reduction { how: FoldOp::Sum, dtype, finish: Expr::input("r") / Expr::number(count(call)).cast(dtype) };
     reduced(call, facts, &axes(call)?, &reduction)

@@ -73,6 +73,16 @@ impl Ty {
     }
 }
 
+impl DType {
+    /// The type in which data of this type is computed: narrower ones exist in memory alone.
+    pub const fn register(self) -> DType {
+        match Ty::of(self).dtype() {
+            Some(dtype) => dtype,
+            None => self,
+        }
+    }
+}
+
 impl std::fmt::Display for Ty {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.dtype().map_or("bool", DType::name))
