@@ -43,15 +43,17 @@ pub fn compile_checked(
     for (stage, (what, signature)) in pipeline.stages.iter().zip(&checked.signatures).enumerate() {
         labels.push(what.label().to_owned());
         calls.push(match (what, signature) {
-            (StageSpec::Run { kernel, inputs, output, .. }, Some(signature)) => {
-                let lowered = registry.get(kernel).and_then(|kernel| lower(kernel, signature, facts));
+            (StageSpec::Run { kernel, inputs, outputs, .. }, Some(signature)) => {
+                let further = outputs.iter().skip(1).filter_map(|output| checked.types.get(*output)?.clone());
+                let further: Vec<TensorType> = further.collect();
+                let lowered = registry.get(kernel).and_then(|kernel| lower(kernel, signature, &further, facts));
                 match lowered {
                     Ok(Some(lowering)) => LoweredStage::Run {
                         lowering: lowering.of_stage(stage),
                         inputs: inputs.clone(),
-                        output: *output,
+                        outputs: outputs.clone(),
                     },
-                    Ok(None) => LoweredStage::Empty { output: *output },
+                    Ok(None) => LoweredStage::Empty { outputs: outputs.clone() },
                     Err(error) => {
                         problems.push(StageProblem { stage, error });
                         LoweredStage::Nothing
@@ -62,7 +64,7 @@ pub fn compile_checked(
             (StageSpec::Copy { from, to }, _) if from == to => LoweredStage::Nothing,
             (StageSpec::Copy { from, to }, _) => {
                 match checked.types[*from].as_ref().is_none_or(|ty| ty.shape.is_empty()) {
-                    true => LoweredStage::Empty { output: *to },
+                    true => LoweredStage::Empty { outputs: vec![*to] },
                     false => LoweredStage::Copy { from: *from, to: *to },
                 }
             }
@@ -107,7 +109,7 @@ fn too_large(pipeline: &PipelineSpec, types: &[Option<TensorType>]) -> Vec<Stage
         bytes.is_none_or(|bytes| bytes as u64 > LARGEST_TRANSIENT)
     };
     let uses = |stage: &StageSpec, cell: usize| match stage {
-        StageSpec::Run { inputs, output, .. } => *output == cell || inputs.contains(&cell),
+        StageSpec::Run { inputs, outputs, .. } => outputs.contains(&cell) || inputs.contains(&cell),
         StageSpec::Copy { from, to } => *from == cell || *to == cell,
         StageSpec::Barrier => false,
     };
@@ -122,8 +124,13 @@ fn too_large(pipeline: &PipelineSpec, types: &[Option<TensorType>]) -> Vec<Stage
 }
 
 /// The launches of a call on a device; none where there is nothing to do.
-fn lower(kernel: &Kernel, signature: &Signature, facts: &DeviceFacts) -> Result<Option<Lowering>, SpecError> {
-    if signature.output.shape.is_empty() {
+fn lower(
+    kernel: &Kernel,
+    signature: &Signature,
+    further: &[TensorType],
+    facts: &DeviceFacts,
+) -> Result<Option<Lowering>, SpecError> {
+    if signature.output.shape.is_empty() && further.iter().all(|ty| ty.shape.is_empty()) {
         if let Work::Pointwise(_) = kernel.work {
             // What it cannot compute is an error whatever the size.
             supported(kernel, signature, facts)?;

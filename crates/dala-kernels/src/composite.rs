@@ -1,5 +1,6 @@
 //! Kernels made of kernels: calls over cells, some of which are constants. Networks are such kernels.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use dala_plan::{DeviceFacts, Lowering, Place};
@@ -15,7 +16,7 @@ pub struct Composite {
     kernels: Registry,
     cells: Vec<Cell>,
     calls: Vec<KernelPart>,
-    output: usize,
+    outputs: Vec<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -47,7 +48,7 @@ impl Composite {
     pub fn new(inputs: &[TensorType]) -> Composite {
         let input = |(number, ty): (usize, &TensorType)| Cell { ty: ty.clone(), from: From::Input(number) };
         let cells = inputs.iter().enumerate().map(input).collect();
-        Composite { kernels: Registry::built_in(), cells, calls: Vec::new(), output: 0 }
+        Composite { kernels: Registry::built_in(), cells, calls: Vec::new(), outputs: Vec::new() }
     }
 
     /// The type of a cell.
@@ -95,19 +96,24 @@ impl Composite {
         Ok(output)
     }
 
-    /// Says which cell is the result.
+    /// Says which cells are the results.
     ///
     /// # Errors
     ///
     /// None that callers could cause.
-    pub fn result(mut self, cell: usize) -> Result<Composite, SpecError> {
-        let root = self.root(cell);
-        let read = self.calls.iter().any(|call| call.inputs.iter().any(|input| self.root(*input) == root));
-        self.output = match (&self.cells[root].from, read) {
-            (From::Call, false) => root,
-            // What is read elsewhere as well, or nobody computes, is copied to where the caller wants it.
-            _ => self.call("result", "reshape", &[cell], self.ty(cell).clone(), &Params::new())?,
-        };
+    pub fn results(mut self, cells: &[usize]) -> Result<Composite, SpecError> {
+        let read: HashSet<usize> =
+            self.calls.iter().flat_map(|call| &call.inputs).map(|input| self.root(*input)).collect();
+        for cell in cells {
+            let root = self.root(*cell);
+            let own = matches!(self.cells[root].from, From::Call) && !read.contains(&root);
+            let output = match own && !self.outputs.contains(&root) {
+                true => root,
+                // What is read elsewhere as well, or nobody computes, is copied to where the caller wants it.
+                false => self.call("result", "reshape", &[*cell], self.ty(*cell).clone(), &Params::new())?,
+            };
+            self.outputs.push(output);
+        }
         Ok(self)
     }
 
@@ -128,12 +134,15 @@ impl Parts for Composite {
             places[number] = match &cell.from {
                 From::Input(input) => Some(Place::Input(*input)),
                 From::Constant(data) => Some(lowering.constant(data.clone())),
-                From::Call if number == self.output => Some(Place::Output),
-                From::Call => Some(lowering.transient(cell.ty.clone())),
+                From::Call => Some(match self.outputs.iter().position(|output| *output == number) {
+                    Some(0) => Place::Output,
+                    Some(place) => Place::Further(place - 1),
+                    None => lowering.transient(cell.ty.clone()),
+                }),
                 From::View(of) => places[*of],
             };
         }
-        for call in &self.calls {
+        for call in self.calls.iter().filter(|call| !call.signature.output.shape.is_empty()) {
             let own =
                 supported(&call.kernel, &call.signature, facts)?.bound(&call.kernel.spec.name, &call.signature)?;
             let place = |cell: &usize| {
@@ -147,7 +156,7 @@ impl Parts for Composite {
         Ok(lowering)
     }
 
-    fn on_host(&self, inputs: &[Data]) -> Result<Option<Data>, SpecError> {
+    fn on_host(&self, inputs: &[Data]) -> Result<Option<Vec<Data>>, SpecError> {
         let mut made: Vec<Option<Data>> = vec![None; self.cells.len()];
         for call in &self.calls {
             let data = |cell: &usize| match &self.cells[self.root(*cell)].from {
@@ -158,6 +167,6 @@ impl Parts for Composite {
             let Some(own) = call.inputs.iter().map(data).collect::<Option<Vec<Data>>>() else { return Ok(None) };
             made[call.output] = call.kernel.on_host(&call.signature, &own)?;
         }
-        Ok(made[self.output].take())
+        Ok(self.outputs.iter().map(|output| made[*output].take()).collect())
     }
 }

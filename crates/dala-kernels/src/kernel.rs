@@ -41,12 +41,12 @@ pub trait Parts: Send + Sync {
     /// A part does not fit the device.
     fn lower(&self, facts: &DeviceFacts) -> Result<Lowering, SpecError>;
 
-    /// Its result, computed by the references of its parts; none if a part has no reference.
+    /// Its results, computed by the references of its parts; none if a part has no reference.
     ///
     /// # Errors
     ///
     /// A call does not fit its kernel.
-    fn on_host(&self, inputs: &[Data]) -> Result<Option<Data>, SpecError>;
+    fn on_host(&self, inputs: &[Data]) -> Result<Option<Vec<Data>>, SpecError>;
 }
 
 /// The parts of a call.
@@ -93,23 +93,34 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// What a call gives, computed on the host in plain Rust. None where nobody wrote down how.
+    /// What a call gives, computed on the host in plain Rust; its first output, where it has several. None where nobody wrote
+    /// down how.
     ///
     /// # Errors
     ///
     /// The call does not fit the kernel, or its reference panics.
     pub fn on_host(&self, signature: &Signature, inputs: &[Data]) -> Result<Option<Data>, SpecError> {
+        let outputs = self.outputs_on_host(signature, inputs)?;
+        Ok(outputs.and_then(|outputs| outputs.into_iter().next()))
+    }
+
+    /// As [`on_host`](Kernel::on_host), with all outputs.
+    ///
+    /// # Errors
+    ///
+    /// The call does not fit the kernel, or its reference panics.
+    pub fn outputs_on_host(&self, signature: &Signature, inputs: &[Data]) -> Result<Option<Vec<Data>>, SpecError> {
         if let Some(reference) = &self.reference {
             let data = self.caught(|| Ok(reference(&Reference { inputs, signature })))?;
             self.read_right(signature)?;
-            return Ok(Some(data));
+            return Ok(Some(vec![data]));
         }
         if let Work::Composite(make) = &self.work {
             return make(signature)?.on_host(inputs);
         }
         let Some(program) = self.program(signature)? else { return Ok(None) };
         let values = program.param_values(&self.spec.name, signature)?;
-        Ok(interpret(&program, inputs, &values, &signature.output.shape).pop())
+        Ok(Some(interpret(&program, inputs, &values, &signature.output.shape)))
     }
 
     fn new(spec: KernelSpec, work: Work) -> Kernel {

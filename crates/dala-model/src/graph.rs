@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 
+use dala_spec::TensorType;
+
 use crate::ModelError;
 use crate::attribute::{Attribute, Tensor};
 use crate::error::shown;
-use crate::limits::{MAX_RANK, MAX_WEIGHTS};
+use crate::limits::MAX_RANK;
 use crate::ops::Operator;
 
 /// One use of an operator; inputs and outputs that are left out are `None`.
@@ -14,6 +16,8 @@ pub(crate) struct Node {
     pub(crate) name: String,
     pub(crate) operator: &'static Operator,
     pub(crate) inputs: Vec<Option<usize>>,
+    /// What the graphs inside it read from around them.
+    pub(crate) captured: Vec<usize>,
     pub(crate) outputs: Vec<Option<usize>>,
     pub(crate) attributes: Vec<(String, Attribute)>,
 }
@@ -21,6 +25,8 @@ pub(crate) struct Node {
 /// The values and nodes of a file. Only nodes that an output needs are left, each after those it reads from.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Graph {
+    /// Which of the file's graphs: those inside of nodes have others.
+    pub(crate) id: usize,
     pub(crate) opset: i64,
     /// The names of the values.
     pub(crate) names: Vec<String>,
@@ -31,19 +37,20 @@ pub(crate) struct Graph {
     pub(crate) nodes: Vec<Node>,
     pub(crate) inputs: Vec<usize>,
     pub(crate) outputs: Vec<usize>,
+    /// Values of the graph around this one, and their numbers there.
+    pub(crate) captures: HashMap<usize, usize>,
+    /// What the file says about outputs, where it says all of it.
+    pub(crate) declared: HashMap<usize, TensorType>,
+}
+
+impl Node {
+    /// The values that it reads, or that graphs inside it do.
+    pub(crate) fn reads(&self) -> impl Iterator<Item = usize> {
+        self.inputs.iter().flatten().chain(&self.captured).copied()
+    }
 }
 
 impl Graph {
-    /// Adds a tensor of the file to those there are.
-    pub(crate) fn count(&mut self, tensor: &Tensor) -> Result<(), ModelError> {
-        self.elements = self.elements.saturating_add(tensor.data.len());
-        if self.elements <= MAX_WEIGHTS {
-            return Ok(());
-        }
-        let what = "all weights together".to_owned();
-        Err(ModelError::TooLarge { what, limit: format!("{MAX_WEIGHTS} elements") })
-    }
-
     /// Batch sizes above one that shapes in the file may have been written down for: what divides one of them, in order.
     pub(crate) fn batches(&self) -> Vec<usize> {
         /// Each is tried, and a file may be hostile.
@@ -92,9 +99,8 @@ impl Graph {
                     continue;
                 }
                 *state = State::Open;
-                let inputs = node.inputs.get(next..).unwrap_or_default();
-                let waiting = inputs.iter().enumerate().find_map(|(step, value)| {
-                    let before = maker((*value)?)?;
+                let waiting = node.reads().skip(next).enumerate().find_map(|(step, value)| {
+                    let before = maker(value)?;
                     (states.get(before) != Some(&State::Done)).then_some((next + step + 1, before))
                 });
                 match waiting {
@@ -120,9 +126,9 @@ impl Graph {
         }
         order.truncate(live);
         // Any order that can run will do, and the file's own is the one its author knows.
-        let read_by = |node: usize| self.nodes.get(node).into_iter().flat_map(|node| node.inputs.iter().flatten());
+        let read_by = |node: usize| self.nodes.get(node).into_iter().flat_map(Node::reads);
         let in_file_order = |nodes: &[usize]| {
-            nodes.iter().all(|&node| read_by(node).all(|&value| maker(value).is_none_or(|before| before < node)))
+            nodes.iter().all(|&node| read_by(node).all(|value| maker(value).is_none_or(|before| before < node)))
         };
         let mut in_order = order.clone();
         in_order.sort_unstable();

@@ -15,6 +15,8 @@
 mod attribute;
 mod budget;
 mod error;
+mod external;
+mod functions;
 mod graph;
 mod host;
 mod kernel;

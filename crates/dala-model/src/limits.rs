@@ -19,6 +19,10 @@ pub const MAX_RANK: usize = 8;
 pub const MAX_ELEMENTS: usize = 1 << 31;
 /// Elements of all weights of a file.
 pub const MAX_WEIGHTS: usize = 1 << 31;
+/// Layers of a network, with those of loops as often as they run.
+pub const MAX_LAYERS: usize = 100_000;
+/// Elements of a value that the host reads while a model runs, to decide what comes next.
+pub const MAX_READ: usize = 1 << 24;
 /// Elements of the outputs of all layers.
 pub const MAX_ACTIVATIONS: usize = 1 << 36;
 /// Elements computed on the host while resolving, however large the file is.

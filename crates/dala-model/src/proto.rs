@@ -17,6 +17,35 @@ pub struct ModelProto {
     /// The versions of the operator sets that the nodes use.
     #[prost(message, repeated, tag = "8")]
     pub opset_import: Vec<OperatorSetIdProto>,
+    /// Operators that the file defines by nodes.
+    #[prost(message, repeated, tag = "25")]
+    pub functions: Vec<FunctionProto>,
+}
+
+/// An operator that a file defines by nodes.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct FunctionProto {
+    /// The operator's name.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// What its nodes call the inputs.
+    #[prost(string, repeated, tag = "4")]
+    pub input: Vec<String>,
+    /// What its nodes call the outputs.
+    #[prost(string, repeated, tag = "5")]
+    pub output: Vec<String>,
+    /// The nodes.
+    #[prost(message, repeated, tag = "7")]
+    pub node: Vec<NodeProto>,
+    /// Whose operator it is.
+    #[prost(string, tag = "10")]
+    pub domain: String,
+    /// Attributes with the values that they have if a use does not give them.
+    #[prost(message, repeated, tag = "11")]
+    pub attribute_proto: Vec<AttributeProto>,
+    /// Which of several functions of one name.
+    #[prost(string, tag = "13")]
+    pub overload: String,
 }
 
 /// The version of one set of operators.
@@ -71,6 +100,9 @@ pub struct NodeProto {
     /// Whose operator it is; empty for those of ONNX.
     #[prost(string, tag = "7")]
     pub domain: String,
+    /// Which of several functions of one name.
+    #[prost(string, tag = "8")]
+    pub overload: String,
 }
 
 /// A named constant of a node.
@@ -91,7 +123,7 @@ pub struct AttributeProto {
     /// A tensor.
     #[prost(message, optional, boxed, tag = "5")]
     pub t: Option<Box<TensorProto>>,
-    /// A graph inside the node, left undecoded: no operator that is read has one, and so no file nests deeply.
+    /// A graph inside the node, left undecoded: each is decoded by itself, so that no file nests deeper than is looked at.
     #[prost(bytes = "bytes", optional, tag = "6")]
     pub g: Option<Bytes>,
     /// Numbers with a fraction.
@@ -103,6 +135,9 @@ pub struct AttributeProto {
     /// Which of the fields holds the value: an [`attribute_type`].
     #[prost(int32, tag = "20")]
     pub r#type: i32,
+    /// In a function: the attribute of its use that this one takes its value from.
+    #[prost(string, tag = "21")]
+    pub ref_attr_name: String,
 }
 
 /// The values of [`AttributeProto::type`](AttributeProto#structfield.type).

@@ -1,6 +1,7 @@
 //! From the bytes of a file to a graph with its names resolved.
 
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,100 +11,269 @@ use prost::Message;
 use crate::attribute::{Attribute, Tensor};
 use crate::error::{UnsupportedOperator, shown};
 use crate::graph::{Graph, Node};
-use crate::limits::{MAX_ELEMENTS, MAX_RANK};
+use crate::limits::{MAX_ELEMENTS, MAX_RANK, MAX_WEIGHTS};
 use crate::ops::{self, Declared};
 use crate::proto::{
-    AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, attribute_type, element_type,
+    AttributeProto, DimensionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, attribute_type,
+    element_type,
 };
-use crate::{Dim, ModelError, Port, scan};
+use crate::{Dim, ModelError, Port, external, functions, scan};
 
 /// The versions of ONNX's operators that are read.
-const OPSETS: (i64, i64) = (7, 22);
+const OPSETS: (i64, i64) = (7, 23);
+
+/// How deep graphs may lie in one another.
+const DEEPEST: usize = 16;
 
 /// A file's graph, its inputs and what it says about itself.
 pub(crate) struct File {
     pub(crate) graph: Graph,
     pub(crate) inputs: Vec<Port>,
-    /// The name of each output, and whether the file gives it a fixed first dimension.
-    pub(crate) outputs: Vec<(String, bool)>,
+    pub(crate) outputs: Vec<OutputRemark>,
     pub(crate) operators: Vec<(String, usize)>,
     pub(crate) parameters: usize,
 }
 
-pub(crate) fn read(bytes: Bytes) -> Result<File, ModelError> {
+/// What a file says about an output. The nodes decide what it is.
+pub(crate) struct OutputRemark {
+    pub(crate) name: String,
+    pub(crate) dtype: Option<DType>,
+    /// The sizes, where it says so; none of those that it leaves open.
+    pub(crate) dims: Option<Vec<Dim>>,
+}
+
+/// Reads a file; `folder` is where weights may be that are in other files.
+pub(crate) fn read(bytes: Bytes, folder: Option<&Path>) -> Result<File, ModelError> {
     scan::scan(&bytes)?;
-    let model = ModelProto::decode(bytes).map_err(|error| ModelError::Malformed {
-        place: "a message does not decode".to_owned(),
-        why: shown(&error.to_string()),
-    })?;
+    let model = ModelProto::decode(bytes).map_err(undecoded)?;
     let opset = opset(&model)?;
-    let Some(file) = model.graph else {
+    let Some(mut file) = model.graph else {
         return Err(ModelError::NotOnnx { why: "it has no graph".to_owned() });
     };
-    check_operators(&file, opset)?;
-    let operators = count_operators(&file);
-    let outputs = file.output.iter().map(|output| (output.name.clone(), has_fixed_first_axis(output))).collect();
-
-    let mut names = Names::default();
-    let mut graph = Graph { opset, ..Graph::default() };
-    let mut parameters = 0;
-    for tensor in file.initializer {
-        let number = names.define(&tensor.name)?;
-        let tensor = read_tensor(tensor, |name| format!("weight `{name}`"))?;
-        graph.count(&tensor)?;
-        if tensor.ty.dtype.is_float() {
-            parameters += tensor.data.len();
-        }
-        graph.constants.insert(number, tensor);
+    functions::inline(&mut file, model.functions)?;
+    let mut unsupported = Vec::new();
+    let mut counts = HashMap::new();
+    check_operators(&file, opset, 0, &mut unsupported, &mut counts)?;
+    if !unsupported.is_empty() {
+        return Err(ModelError::Unsupported { operators: unsupported });
     }
-    let mut inputs = Vec::new();
-    for input in &file.input {
-        // Old files list the weights among the inputs.
-        if names.numbers.get(&input.name).is_some_and(|number| graph.constants.contains_key(number)) {
-            continue;
-        }
-        graph.inputs.push(names.define(&input.name)?);
-        inputs.push(read_port(input)?);
-    }
-    read_nodes(file.node, &mut names, &mut graph)?;
-    for output in &file.output {
-        let number = names.find(&output.name, || "the graph's output".to_owned())?;
-        graph.outputs.push(number);
-    }
+    let outputs = file.output.iter().map(remark).collect();
+    let mut reader = Reader { opset, folder, graphs: 0, elements: 0, parameters: 0, scopes: Vec::new() };
+    let (mut graph, inputs) = reader.graph(file)?;
     if graph.outputs.is_empty() {
         return Err(ModelError::Malformed { place: "the graph".to_owned(), why: "it has no outputs".to_owned() });
     }
-    graph.names = names.list;
-    graph.sort()?;
-    Ok(File { graph, inputs, outputs, operators, parameters })
+    graph.elements = reader.elements;
+    Ok(File { graph, inputs, outputs, operators: most_frequent(counts), parameters: reader.parameters })
 }
 
-/// The names of values and their numbers.
+fn undecoded(error: prost::DecodeError) -> ModelError {
+    ModelError::Malformed { place: "a message does not decode".to_owned(), why: shown(&error.to_string()) }
+}
+
+/// The names of a graph's values, and those of the graphs around it that it reads.
 #[derive(Default)]
-struct Names {
+struct Scope {
     list: Vec<String>,
     numbers: HashMap<String, usize>,
+    captures: HashMap<usize, usize>,
 }
 
-impl Names {
+impl Scope {
     fn define(&mut self, name: &str) -> Result<usize, ModelError> {
-        let number = self.list.len();
         if name.is_empty() {
             return Err(ModelError::Malformed {
                 place: "the graph".to_owned(),
                 why: "an input or weight has no name".to_owned(),
             });
         }
-        if self.numbers.insert(name.to_owned(), number).is_some() {
+        if self.numbers.contains_key(name) {
             return Err(ModelError::DuplicateValue { value: shown(name) });
         }
-        self.list.push(name.to_owned());
-        Ok(number)
+        Ok(self.add(name))
     }
 
-    fn find(&self, name: &str, reader: impl Fn() -> String) -> Result<usize, ModelError> {
-        let undefined = || ModelError::UndefinedValue { node: reader(), value: shown(name) };
-        self.numbers.get(name).copied().ok_or_else(undefined)
+    fn add(&mut self, name: &str) -> usize {
+        let number = self.list.len();
+        self.numbers.insert(name.to_owned(), number);
+        self.list.push(name.to_owned());
+        number
+    }
+}
+
+/// The number of a name in the innermost graph; one of a graph around it becomes known in all between.
+fn find(scopes: &mut [Scope], name: &str) -> Option<usize> {
+    let (own, around) = scopes.split_last_mut()?;
+    if let Some(number) = own.numbers.get(name) {
+        return Some(*number);
+    }
+    let outer = find(around, name)?;
+    let number = own.add(name);
+    own.captures.insert(number, outer);
+    Some(number)
+}
+
+/// Reads graphs, and those inside of their nodes.
+struct Reader<'a> {
+    opset: i64,
+    folder: Option<&'a Path>,
+    graphs: usize,
+    /// The elements of all tensors so far, those in attributes as well.
+    elements: usize,
+    parameters: usize,
+    scopes: Vec<Scope>,
+}
+
+impl Reader<'_> {
+    fn scope(&mut self) -> &mut Scope {
+        let last = self.scopes.len() - 1;
+        &mut self.scopes[last]
+    }
+
+    fn find(&mut self, name: &str, reader: impl Fn() -> String) -> Result<usize, ModelError> {
+        find(&mut self.scopes, name)
+            .ok_or_else(|| ModelError::UndefinedValue { node: reader(), value: shown(name) })
+    }
+
+    /// Adds a tensor of the file to those there are.
+    fn count(&mut self, tensor: &Tensor) -> Result<(), ModelError> {
+        self.elements = self.elements.saturating_add(tensor.data.len());
+        if self.elements <= MAX_WEIGHTS {
+            return Ok(());
+        }
+        Err(too_large("all weights together", MAX_WEIGHTS))
+    }
+
+    fn graph(&mut self, file: GraphProto) -> Result<(Graph, Vec<Port>), ModelError> {
+        self.scopes.push(Scope::default());
+        let mut graph = Graph { id: self.graphs, opset: self.opset, ..Graph::default() };
+        self.graphs += 1;
+        for tensor in file.initializer {
+            let number = self.scope().define(&tensor.name)?;
+            let tensor = read_tensor(tensor, self.folder, |name| format!("weight `{name}`"))?;
+            self.count(&tensor)?;
+            if tensor.ty.dtype.is_float() {
+                self.parameters += tensor.data.len();
+            }
+            graph.constants.insert(number, tensor);
+        }
+        let mut ports = Vec::new();
+        // The first open size of a first axis names the batch; others of another name are others.
+        let mut batch = None;
+        for input in &file.input {
+            // Old files list the weights among the inputs.
+            if self.scope().numbers.get(&input.name).is_some_and(|number| graph.constants.contains_key(number)) {
+                continue;
+            }
+            graph.inputs.push(self.scope().define(&input.name)?);
+            // Graphs inside of nodes take what they are given.
+            if self.scopes.len() == 1 {
+                ports.push(read_port(input, &mut batch)?);
+            }
+        }
+        self.nodes(file.node, &mut graph)?;
+        for output in &file.output {
+            let number = self.find(&output.name, || "the graph's output".to_owned())?;
+            graph.outputs.push(number);
+            if let Some(ty) = declared_type(output) {
+                graph.declared.insert(number, ty);
+            }
+        }
+        let scope = self.scopes.pop().unwrap_or_default();
+        (graph.names, graph.captures) = (scope.list, scope.captures);
+        graph.sort()?;
+        Ok((graph, ports))
+    }
+
+    fn nodes(&mut self, nodes: Vec<NodeProto>, graph: &mut Graph) -> Result<(), ModelError> {
+        // All outputs first: the nodes of a file need not be in order.
+        let mut outputs = Vec::with_capacity(nodes.len());
+        for node in &nodes {
+            let scope = self.scope();
+            let define = |name: &String| (!name.is_empty()).then(|| scope.define(name)).transpose();
+            outputs.push(node.output.iter().map(define).collect::<Result<Vec<_>, _>>()?);
+        }
+        for ((number, node), outputs) in nodes.into_iter().enumerate().zip(outputs) {
+            let name = node_name(&node, number);
+            let Some(operator) = ops::find(&node.op_type) else { continue };
+            let mut inputs = Vec::with_capacity(node.input.len());
+            for input in &node.input {
+                inputs.push(match input.as_str() {
+                    "" => None,
+                    input => Some(self.find(input, || format!("node `{}`", shown(&name)))?),
+                });
+            }
+            let (min, max) = operator.inputs;
+            if !(min..=max).contains(&inputs.len()) || inputs.iter().take(min).any(Option::is_none) {
+                let expected = if min == max { min.to_string() } else { format!("{min} to {max}") };
+                let found = inputs.iter().flatten().count();
+                return Err(ModelError::Inputs { node: shown(&name), expected, found });
+            }
+            let mut attributes = Vec::with_capacity(node.attribute.len());
+            let mut captured = Vec::new();
+            for attribute in node.attribute {
+                let attribute_name = attribute.name.clone();
+                let attribute = self.attribute(attribute, &name)?;
+                if let Attribute::Tensor(tensor) = &attribute {
+                    self.count(tensor)?;
+                }
+                if let Attribute::Graph(inner) = &attribute {
+                    captured.extend(inner.captures.values());
+                }
+                attributes.push((attribute_name, attribute));
+            }
+            captured.sort_unstable();
+            captured.dedup();
+            graph.nodes.push(Node { name, operator, inputs, captured, outputs, attributes });
+        }
+        Ok(())
+    }
+
+    fn attribute(&mut self, attribute: AttributeProto, node: &str) -> Result<Attribute, ModelError> {
+        let attribute_name = attribute.name;
+        let bad = |expected: &str, found: &str| ModelError::BadAttribute {
+            node: shown(node),
+            attribute: shown(&attribute_name),
+            expected: expected.to_owned(),
+            found: found.to_owned(),
+        };
+        // Very old files do not say which field is used.
+        let kind = match attribute.r#type {
+            0 if attribute.t.is_some() => attribute_type::TENSOR,
+            0 if attribute.g.is_some() => attribute_type::GRAPH,
+            0 if attribute.s.is_some() => attribute_type::STRING,
+            0 if attribute.i.is_some() => attribute_type::INT,
+            0 if attribute.f.is_some() => attribute_type::FLOAT,
+            0 if !attribute.ints.is_empty() => attribute_type::INTS,
+            0 if !attribute.floats.is_empty() => attribute_type::FLOATS,
+            kind => kind,
+        };
+        Ok(match kind {
+            // A writer may leave out a number that is zero.
+            attribute_type::FLOAT => Attribute::Float(attribute.f.unwrap_or_default()),
+            attribute_type::INT => Attribute::Int(attribute.i.unwrap_or_default()),
+            attribute_type::STRING => match std::str::from_utf8(&attribute.s.unwrap_or_default()) {
+                Ok(text) => Attribute::Text(text.to_owned()),
+                Err(_) => return Err(bad("a text", "bytes that are no UTF-8")),
+            },
+            attribute_type::TENSOR => {
+                let tensor = attribute.t.ok_or_else(|| bad("a tensor", "nothing"))?;
+                let what = |_: &str| format!("attribute `{}` of node `{}`", shown(&attribute_name), shown(node));
+                Attribute::Tensor(read_tensor(*tensor, self.folder, what)?)
+            }
+            attribute_type::FLOATS => Attribute::Floats(attribute.floats),
+            attribute_type::INTS => Attribute::Ints(attribute.ints),
+            attribute_type::GRAPH => {
+                if self.scopes.len() > DEEPEST {
+                    return Err(too_deep());
+                }
+                let graph = attribute.g.ok_or_else(|| bad("a graph", "nothing"))?;
+                let (graph, _) = self.graph(GraphProto::decode(graph).map_err(undecoded)?)?;
+                Attribute::Graph(Arc::new(graph))
+            }
+            attribute_type::STRINGS => Attribute::Other("a list of texts"),
+            _ => Attribute::Other("something of another type"),
+        })
     }
 }
 
@@ -130,14 +300,20 @@ fn node_name(node: &NodeProto, number: usize) -> String {
 /// What outputs are called in words.
 const ORDINALS: [&str; 5] = ["first", "second", "third", "fourth", "fifth"];
 
-/// Lists every node that cannot be read, before anything else is said about the file.
-fn check_operators(file: &GraphProto, opset: i64) -> Result<(), ModelError> {
+/// Lists every node that cannot be read, before anything else is said about the file, and counts all of them.
+fn check_operators(
+    file: &GraphProto,
+    opset: i64,
+    depth: usize,
+    unsupported: &mut Vec<UnsupportedOperator>,
+    counts: &mut HashMap<String, usize>,
+) -> Result<(), ModelError> {
     let ranks: HashMap<&str, usize> =
         file.initializer.iter().map(|tensor| (tensor.name.as_str(), tensor.dims.len())).collect();
     let read = file.node.iter().flat_map(|node| node.input.iter()).chain(file.output.iter().map(|output| &output.name));
     let read: HashSet<&str> = read.map(String::as_str).filter(|name| !name.is_empty()).collect();
-    let mut operators = Vec::new();
     for (number, node) in file.node.iter().enumerate() {
+        *counts.entry(node.op_type.clone()).or_default() += 1;
         let (operator, why) = match ops::find(&node.op_type) {
             _ if !is_onnx(&node.domain) => {
                 (format!("{}.{}", node.domain, node.op_type), Some("not an operator of ONNX".to_owned()))
@@ -151,107 +327,39 @@ fn check_operators(file: &GraphProto, opset: i64) -> Result<(), ModelError> {
         };
         if let Some(why) = why {
             let node = shown(&node_name(node, number));
-            operators.push(UnsupportedOperator { node, operator: shown(&operator), why });
+            unsupported.push(UnsupportedOperator { node, operator: shown(&operator), why });
         }
-    }
-    if operators.is_empty() { Ok(()) } else { Err(ModelError::Unsupported { operators }) }
-}
-
-/// The most frequent first, and those as frequent by name.
-fn count_operators(file: &GraphProto) -> Vec<(String, usize)> {
-    let mut counts: HashMap<&str, usize> = HashMap::new();
-    for node in &file.node {
-        *counts.entry(&node.op_type).or_default() += 1;
-    }
-    let mut counts: Vec<(String, usize)> = counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect();
-    counts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    counts
-}
-
-fn read_nodes(nodes: Vec<NodeProto>, names: &mut Names, graph: &mut Graph) -> Result<(), ModelError> {
-    // All outputs first: the nodes of a file need not be in order.
-    let mut outputs = Vec::with_capacity(nodes.len());
-    for node in &nodes {
-        let define = |name: &String| (!name.is_empty()).then(|| names.define(name)).transpose();
-        outputs.push(node.output.iter().map(define).collect::<Result<Vec<_>, _>>()?);
-    }
-    for ((number, node), outputs) in nodes.into_iter().enumerate().zip(outputs) {
-        let name = node_name(&node, number);
-        let Some(operator) = ops::find(&node.op_type) else { continue };
-        let reader = || format!("node `{}`", shown(&name));
-        let inputs = node.input.iter().map(|input| match input.as_str() {
-            "" => Ok(None),
-            input => names.find(input, reader).map(Some),
-        });
-        let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
-        let (min, max) = operator.inputs;
-        if !(min..=max).contains(&inputs.len()) || inputs.iter().take(min).any(Option::is_none) {
-            let expected = if min == max { min.to_string() } else { format!("{min} to {max}") };
-            let found = inputs.iter().flatten().count();
-            return Err(ModelError::Inputs { node: shown(&name), expected, found });
-        }
-        let mut attributes = Vec::with_capacity(node.attribute.len());
-        for attribute in node.attribute {
-            let attribute_name = attribute.name.clone();
-            let attribute = read_attribute(attribute, &name)?;
-            if let Attribute::Tensor(tensor) = &attribute {
-                graph.count(tensor)?;
+        for graph in node.attribute.iter().filter_map(|attribute| attribute.g.as_ref()) {
+            if depth == DEEPEST {
+                return Err(too_deep());
             }
-            attributes.push((attribute_name, attribute));
+            check_operators(&GraphProto::decode(graph.clone()).map_err(undecoded)?, opset, depth + 1, unsupported, counts)?;
         }
-        graph.nodes.push(Node { name, operator, inputs, outputs, attributes });
     }
     Ok(())
 }
 
-fn read_attribute(attribute: AttributeProto, node: &str) -> Result<Attribute, ModelError> {
-    let attribute_name = attribute.name;
-    let bad = |expected: &str, found: &str| ModelError::BadAttribute {
-        node: shown(node),
-        attribute: shown(&attribute_name),
-        expected: expected.to_owned(),
-        found: found.to_owned(),
-    };
-    // Very old files do not say which field is used.
-    let kind = match attribute.r#type {
-        0 if attribute.t.is_some() => attribute_type::TENSOR,
-        0 if attribute.s.is_some() => attribute_type::STRING,
-        0 if attribute.i.is_some() => attribute_type::INT,
-        0 if attribute.f.is_some() => attribute_type::FLOAT,
-        0 if !attribute.ints.is_empty() => attribute_type::INTS,
-        0 if !attribute.floats.is_empty() => attribute_type::FLOATS,
-        kind => kind,
-    };
-    Ok(match kind {
-        // A writer may leave out a number that is zero.
-        attribute_type::FLOAT => Attribute::Float(attribute.f.unwrap_or_default()),
-        attribute_type::INT => Attribute::Int(attribute.i.unwrap_or_default()),
-        attribute_type::STRING => match std::str::from_utf8(&attribute.s.unwrap_or_default()) {
-            Ok(text) => Attribute::Text(text.to_owned()),
-            Err(_) => return Err(bad("a text", "bytes that are no UTF-8")),
-        },
-        attribute_type::TENSOR => {
-            let tensor = attribute.t.ok_or_else(|| bad("a tensor", "nothing"))?;
-            let what = |_: &str| format!("attribute `{}` of node `{}`", shown(&attribute_name), shown(node));
-            Attribute::Tensor(read_tensor(*tensor, what)?)
-        }
-        attribute_type::FLOATS => Attribute::Floats(attribute.floats),
-        attribute_type::INTS => Attribute::Ints(attribute.ints),
-        attribute_type::GRAPH => Attribute::Other("a graph"),
-        attribute_type::STRINGS => Attribute::Other("a list of texts"),
-        _ => Attribute::Other("something of another type"),
-    })
+fn too_deep() -> ModelError {
+    ModelError::TooLarge { what: "graphs inside of graphs".to_owned(), limit: format!("{DEEPEST} levels") }
+}
+
+/// The most frequent first, and those as frequent by name.
+fn most_frequent(counts: HashMap<String, usize>) -> Vec<(String, usize)> {
+    let mut counts: Vec<(String, usize)> = counts.into_iter().collect();
+    counts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    counts
 }
 
 fn too_large(what: &str, elements: usize) -> ModelError {
     ModelError::TooLarge { what: what.to_owned(), limit: format!("{elements} elements") }
 }
 
-fn read_tensor(tensor: TensorProto, what: impl Fn(&str) -> String) -> Result<Tensor, ModelError> {
+fn read_tensor(
+    mut tensor: TensorProto,
+    folder: Option<&Path>,
+    what: impl Fn(&str) -> String,
+) -> Result<Tensor, ModelError> {
     let what = what(&shown(&tensor.name));
-    if tensor.data_location == 1 || !tensor.external_data.is_empty() {
-        return Err(ModelError::ExternalData { tensor: shown(&tensor.name) });
-    }
     let dtype = element_type::dtype(tensor.data_type)
         .map_err(|found| ModelError::ElementType { what: what.clone(), found: found.to_owned() })?;
     let malformed = |why: String| ModelError::Malformed { place: what.clone(), why };
@@ -267,6 +375,9 @@ fn read_tensor(tensor: TensorProto, what: impl Fn(&str) -> String) -> Result<Ten
     let len = shape.checked_len().filter(|_| shape.dims().iter().all(|&dim| dim <= MAX_ELEMENTS));
     let len = len.filter(|&len| len <= MAX_ELEMENTS).ok_or_else(|| too_large(&what, MAX_ELEMENTS))?;
 
+    if tensor.data_location == 1 || !tensor.external_data.is_empty() {
+        tensor.raw_data = Some(external::elements(&tensor, len.saturating_mul(dtype.size()), folder)?);
+    }
     let is_bool = tensor.data_type == element_type::BOOL;
     let found = count_elements(&tensor, dtype);
     if found != (len, 0) {
@@ -320,13 +431,41 @@ fn take_elements(tensor: TensorProto, dtype: DType) -> Data {
     }
 }
 
-fn has_fixed_first_axis(value: &ValueInfoProto) -> bool {
-    let tensor = value.r#type.as_ref().and_then(|ty| ty.tensor_type.as_ref());
-    let first = tensor.and_then(|tensor| tensor.shape.as_ref()?.dim.first());
-    first.is_some_and(|dim| dim.dim_value.is_some_and(|size| size > 0))
+/// What a file says about an output.
+fn remark(output: &ValueInfoProto) -> OutputRemark {
+    let tensor = output.r#type.as_ref().and_then(|ty| ty.tensor_type.as_ref());
+    let dims = tensor.and_then(|tensor| tensor.shape.as_ref()).map(|shape| {
+        let dims = shape.dim.iter().take(MAX_RANK).enumerate();
+        dims.map(|(axis, dim)| known_size(dim).map_or_else(|| Dim::Open(size_name(&output.name, axis, dim)), Dim::Known))
+            .collect()
+    });
+    let dtype = tensor.and_then(|tensor| element_type::dtype(tensor.elem_type).ok());
+    OutputRemark { name: output.name.clone(), dtype, dims }
 }
 
-fn read_port(input: &ValueInfoProto) -> Result<Port, ModelError> {
+/// The type of a value, where a file says all of it.
+fn declared_type(output: &ValueInfoProto) -> Option<TensorType> {
+    let OutputRemark { dtype, dims, .. } = remark(output);
+    let sizes = dims?.into_iter().map(|dim| match dim {
+        Dim::Known(size) => Some(size),
+        _ => None,
+    });
+    Some(TensorType::new(dtype?, sizes.collect::<Option<Vec<usize>>>()?))
+}
+
+fn known_size(dim: &DimensionProto) -> Option<usize> {
+    usize::try_from(dim.dim_value.filter(|&size| size > 0)?).ok().filter(|size| *size <= MAX_ELEMENTS)
+}
+
+/// What an open size is called: as in the file, or by its place.
+fn size_name(port: &str, axis: usize, dim: &DimensionProto) -> String {
+    match dim.dim_param.as_deref() {
+        Some(name) if !matches!(name, "" | "?" | "-1") => name.to_owned(),
+        _ => format!("{port}.{axis}"),
+    }
+}
+
+fn read_port(input: &ValueInfoProto, batch: &mut Option<String>) -> Result<Port, ModelError> {
     let name = shown(&input.name);
     let what = format!("input `{name}`");
     let tensor = input.r#type.as_ref().and_then(|ty| ty.tensor_type.as_ref());
@@ -340,11 +479,19 @@ fn read_port(input: &ValueInfoProto) -> Result<Port, ModelError> {
     }
     let mut dims = Vec::new();
     for (axis, dim) in shape.dim.iter().enumerate() {
-        dims.push(match dim.dim_value.filter(|&size| size > 0).map(usize::try_from) {
-            Some(Ok(size)) if size <= MAX_ELEMENTS => Dim::Known(size),
-            Some(_) => return Err(too_large(&what, MAX_ELEMENTS)),
-            None if axis == 0 => Dim::Batch,
-            None => return Err(ModelError::SymbolicAxis { input: name, axis }),
+        if dim.dim_value.is_some_and(|size| size > MAX_ELEMENTS as i64) {
+            return Err(too_large(&what, MAX_ELEMENTS));
+        }
+        dims.push(match (known_size(dim), axis) {
+            (Some(size), _) => Dim::Known(size),
+            (None, 0) => {
+                let own = dim.dim_param.clone().unwrap_or_default();
+                match batch.get_or_insert_with(|| own.clone()) == &own {
+                    true => Dim::Batch,
+                    false => Dim::Open(size_name(&input.name, axis, dim)),
+                }
+            }
+            (None, _) => Dim::Open(size_name(&input.name, axis, dim)),
         });
     }
     Ok(Port { name: input.name.clone(), dtype, dims })

@@ -5,7 +5,7 @@
 use crate::ModelError;
 use crate::limits::{MAX_ATTRIBUTES, MAX_DIMENSIONS, MAX_NAMES, MAX_NODES, MAX_VALUES};
 
-/// A kind of message. Graphs inside attributes are not decoded, so messages never contain their own kind.
+/// A kind of message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Model,
@@ -16,6 +16,7 @@ enum Kind {
     Type,
     TensorType,
     Shape,
+    Function,
 }
 
 impl Kind {
@@ -28,6 +29,7 @@ impl Kind {
             Kind::Value => "an input or output",
             Kind::Type | Kind::TensorType => "the type of an input or output",
             Kind::Shape => "the shape of an input or output",
+            Kind::Function => "a function",
         }
     }
 
@@ -38,6 +40,9 @@ impl Kind {
             (Kind::Graph, 1) => Some(Kind::Node),
             (Kind::Graph, 11 | 12) => Some(Kind::Value),
             (Kind::Node, 5) => Some(Kind::Attribute),
+            (Kind::Attribute, 6) => Some(Kind::Graph),
+            (Kind::Model, 25) => Some(Kind::Function),
+            (Kind::Function, 7) => Some(Kind::Node),
             (Kind::Value, 2) => Some(Kind::Type),
             (Kind::Type, 1) => Some(Kind::TensorType),
             (Kind::TensorType, 2) => Some(Kind::Shape),
@@ -59,13 +64,13 @@ struct Counts {
 impl Counts {
     fn add(&mut self, kind: Kind, field: u64) -> Result<(), ModelError> {
         let (count, limit, what) = match (kind, field) {
-            (Kind::Graph, 1) => (&mut self.nodes, MAX_NODES, "nodes"),
+            (Kind::Graph, 1) | (Kind::Function, 7) => (&mut self.nodes, MAX_NODES, "nodes"),
             (Kind::Graph, 5 | 11 | 12) => (&mut self.values, MAX_VALUES, "weights, inputs and outputs"),
-            (Kind::Node, 1 | 2) => (&mut self.names, MAX_NAMES, "names of inputs and outputs of nodes"),
+            (Kind::Node, 1 | 2) | (Kind::Function, 4 | 5) => (&mut self.names, MAX_NAMES, "names of inputs and outputs of nodes"),
             (Kind::Node, 5) => (&mut self.attributes, MAX_ATTRIBUTES, "attributes"),
             (Kind::Attribute, 5) => (&mut self.values, MAX_VALUES, "weights, inputs and outputs"),
             (Kind::Shape, 1) => (&mut self.dimensions, MAX_DIMENSIONS, "dimensions of inputs and outputs"),
-            (Kind::Model, 8) => (&mut self.entries, MAX_VALUES, "operator sets"),
+            (Kind::Model, 8 | 25) => (&mut self.entries, MAX_VALUES, "operator sets"),
             _ => return Ok(()),
         };
         *count += 1;
@@ -80,7 +85,7 @@ impl Counts {
 pub(crate) fn scan(bytes: &[u8]) -> Result<(), ModelError> {
     let mut counts = Counts::default();
     let mut graphs = 0;
-    // Messages nest at most as deep as there are kinds; the stack holds what is left of each one around.
+    // The stack holds what is left of each message around.
     let mut stack = vec![(Kind::Model, bytes)];
     let mut strange = false;
     while let Some((kind, rest)) = stack.pop() {

@@ -2,7 +2,7 @@
 
 use dala_spec::{
     DType, KernelSpec, OutputDType, OutputShape, Params, ResolvedParams, Shape, ShapeCall, ShapeProblem, Signature,
-    SpecError, TensorType, validate,
+    SpecError, TensorType, further_types, validate, validate_further,
 };
 
 /// A buffer of a pipeline.
@@ -39,8 +39,8 @@ pub enum StageSpec {
         kernel: String,
         /// What it reads.
         inputs: Vec<usize>,
-        /// What it writes.
-        output: usize,
+        /// What it writes: mostly one buffer.
+        outputs: Vec<usize>,
         /// Its params.
         params: Params,
     },
@@ -117,9 +117,9 @@ impl PipelineSpec {
         let mut signatures = Vec::with_capacity(self.stages.len());
         for (stage, what) in self.stages.iter().enumerate() {
             signatures.push(match what {
-                StageSpec::Run { kernel, inputs, output, params } => match spec(kernel) {
-                    Ok(spec) => checker.run(stage, spec, inputs, *output, params),
-                    Err(error) => checker.fail(stage, *output, error),
+                StageSpec::Run { kernel, inputs, outputs, params } => match spec(kernel) {
+                    Ok(spec) => checker.run(stage, spec, inputs, outputs, params),
+                    Err(error) => checker.fail(stage, outputs, vec![error]),
                 },
                 StageSpec::Copy { from, to } => {
                     checker.copy(stage, *from, *to);
@@ -144,10 +144,10 @@ struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    /// Reports a problem of a stage that was to write `output`.
-    fn fail(&mut self, stage: usize, output: usize, error: SpecError) -> Option<Signature> {
-        self.problems.push(StageProblem { stage, error });
-        self.spoil(output);
+    /// Reports the problems of a stage that was to write `outputs`.
+    fn fail(&mut self, stage: usize, outputs: &[usize], problems: Vec<SpecError>) -> Option<Signature> {
+        self.problems.extend(problems.into_iter().map(|error| StageProblem { stage, error }));
+        outputs.iter().for_each(|output| self.spoil(*output));
         None
     }
 
@@ -182,9 +182,17 @@ impl Checker<'_> {
         stage: usize,
         spec: &KernelSpec,
         inputs: &[usize],
-        output: usize,
+        outputs: &[usize],
         params: &Params,
     ) -> Option<Signature> {
+        let mut different = outputs.to_vec();
+        different.sort_unstable();
+        different.dedup();
+        let (expected, actual) = (spec.outputs(), different.len());
+        let ([output, further @ ..], true) = (outputs, (actual, outputs.len()) == (expected, expected)) else {
+            let error = SpecError::Outputs { kernel: spec.name.clone(), expected, actual };
+            return self.fail(stage, outputs, vec![error]);
+        };
         let argument = |index: usize| format!("{} of kernel `{}`", spec.input_name(index), spec.name);
         let named: Vec<(usize, String)> =
             inputs.iter().enumerate().map(|(index, input)| (*input, argument(index))).collect();
@@ -192,30 +200,42 @@ impl Checker<'_> {
             // What can be said without the types is said: the params.
             let mut problems = Vec::new();
             ResolvedParams::resolve(&spec.name, &spec.params, params, &mut problems);
-            self.problems.extend(problems.into_iter().map(|error| StageProblem { stage, error }));
-            self.spoil(output);
-            return None;
+            return self.fail(stage, outputs, problems);
         };
-        let target = match self.target(spec, &sources, output, params) {
-            Ok(target) => target,
-            Err(problems) => {
-                self.problems.extend(problems.into_iter().map(|error| StageProblem { stage, error }));
-                self.spoil(output);
-                return None;
-            }
-        };
-        self.written[output] = true;
-        match validate(spec, &sources, &target, params) {
-            Ok(signature) => {
-                self.types[output] = Some(target);
+        let signature = self.target(spec, &sources, *output, params).and_then(|target| {
+            let signature = validate(spec, &sources, &target, params)?;
+            Ok((signature, self.further(spec, &sources, further).map_err(|error| vec![error])?))
+        });
+        match signature {
+            Ok((signature, further)) => {
+                for (output, target) in outputs.iter().zip([signature.output.clone()].into_iter().chain(further)) {
+                    self.written[*output] = true;
+                    self.types[*output] = Some(target);
+                }
                 Some(signature)
             }
-            Err(problems) => {
-                self.problems.extend(problems.into_iter().map(|error| StageProblem { stage, error }));
-                self.spoil(output);
-                None
-            }
+            Err(problems) => self.fail(stage, outputs, problems),
         }
+    }
+
+    /// The types of what a stage writes after its first output: given, or what the kernel says.
+    fn further(
+        &self,
+        spec: &KernelSpec,
+        sources: &[TensorType],
+        outputs: &[usize],
+    ) -> Result<Vec<TensorType>, SpecError> {
+        let mut types = further_types(spec, sources)?;
+        for (ty, output) in types.iter_mut().zip(outputs) {
+            let cell = &self.pipeline.cells[*output];
+            if let Some(known) = &self.types[*output] {
+                ty.clone_from(known);
+            }
+            ty.dtype = cell.dtype.unwrap_or(ty.dtype);
+            ty.shape = cell.shape.clone().unwrap_or_else(|| ty.shape.clone());
+        }
+        validate_further(spec, sources, &types)?;
+        Ok(types)
     }
 
     /// The type of what a stage writes: given, or what follows from the rest of the call.

@@ -46,6 +46,16 @@ pub enum SpecError {
         /// How many were given.
         actual: usize,
     },
+    /// The wrong number of outputs, or one of them twice.
+    #[error("kernel `{kernel}` has {expected} output{}, each a buffer of its own, found {actual}", if *.expected == 1 { "" } else { "s" })]
+    Outputs {
+        /// The kernel.
+        kernel: String,
+        /// How many outputs it has.
+        expected: usize,
+        /// How many different ones were given.
+        actual: usize,
+    },
     /// An argument's element type is not one the kernel takes.
     #[error("{argument} of kernel `{kernel}` must be {}, found {actual}", list(.expected))]
     DTypeMismatch {
@@ -218,6 +228,7 @@ impl SpecError {
             SpecError::DuplicateArgument { .. } => "duplicate_argument",
             SpecError::BadName { .. } => "bad_name",
             SpecError::Arity { .. } => "arity",
+            SpecError::Outputs { .. } => "outputs",
             SpecError::DTypeMismatch { .. } => "dtype_mismatch",
             SpecError::ShapeMismatch { .. } => "shape_mismatch",
             SpecError::RankMismatch { .. } => "rank_mismatch",

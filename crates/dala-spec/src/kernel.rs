@@ -148,6 +148,36 @@ pub struct OutputRule {
     pub dtype: OutputDType,
 }
 
+/// The types of a call's outputs after the first, from those of its inputs.
+pub type FurtherFn = dyn Fn(&[TensorType]) -> Result<Vec<TensorType>, ShapeProblem> + Send + Sync;
+
+/// The outputs after the first, of kernels that have several: networks.
+#[derive(Clone)]
+pub struct FurtherOutputs {
+    /// What they are called.
+    pub names: Vec<String>,
+    /// Their types.
+    pub types: Arc<FurtherFn>,
+}
+
+impl PartialEq for FurtherOutputs {
+    fn eq(&self, other: &FurtherOutputs) -> bool {
+        self.names == other.names
+    }
+}
+
+impl fmt::Debug for FurtherOutputs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.names).finish()
+    }
+}
+
+impl serde::Serialize for FurtherOutputs {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.names.serialize(serializer)
+    }
+}
+
 /// A kernel as its callers see it. Built with [`KernelSpec::new`] and the methods after it.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct KernelSpec {
@@ -165,6 +195,9 @@ pub struct KernelSpec {
     pub max_inputs: usize,
     /// The rule for the output.
     pub output: OutputRule,
+    /// The outputs after the first; none for most kernels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub further: Option<FurtherOutputs>,
     /// The params.
     pub params: Vec<ParamSpec>,
     /// How close a result is to the reference.
@@ -182,6 +215,7 @@ impl KernelSpec {
             inputs: Vec::new(),
             max_inputs: 0,
             output: OutputRule { shape: OutputShape::Inputs, dtype: OutputDType::Inputs },
+            further: None,
             params: Vec::new(),
             tolerance: Tolerance::EXACT,
         }
@@ -253,6 +287,21 @@ impl KernelSpec {
     pub fn output(mut self, shape: OutputShape, dtype: OutputDType) -> KernelSpec {
         self.output = OutputRule { shape, dtype };
         self
+    }
+
+    /// Outputs after the first: what they are called, and their types.
+    pub fn further(
+        mut self,
+        names: Vec<String>,
+        types: impl Fn(&[TensorType]) -> Result<Vec<TensorType>, ShapeProblem> + Send + Sync + 'static,
+    ) -> KernelSpec {
+        self.further = Some(FurtherOutputs { names, types: Arc::new(types) });
+        self
+    }
+
+    /// How many outputs it has.
+    pub fn outputs(&self) -> usize {
+        1 + self.further.as_ref().map_or(0, |further| further.names.len())
     }
 
     /// One more param.

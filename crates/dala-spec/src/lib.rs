@@ -42,11 +42,11 @@ pub use dtype::{DType, Element, Scalar};
 pub use error::{SpecError, Unsupported};
 pub use expr::{Expr, ExprError, Program, Scope};
 pub use kernel::{
-    Class, DTypes, FLOATS, INTEGERS, InputSpec, KernelSpec, NUMBERS, OutputDType, OutputRule, OutputShape, PIXELS,
+    Class, DTypes, FLOATS, FurtherFn, FurtherOutputs, INTEGERS, InputSpec, KernelSpec, NUMBERS, OutputDType, OutputRule, OutputShape, PIXELS,
     ShapeCall, ShapeFn, ShapeRule,
 };
 pub use params::{ParamKey, ParamKind, ParamSpec, ParamValue, Params, ResolvedParams, param};
 pub use shape::{ImageShape, Shape, ShapeProblem, TensorType};
 pub use suggest::nearest;
 pub use tolerance::{Closeness, Tolerance};
-pub use validate::{Signature, validate};
+pub use validate::{Signature, further_types, validate, validate_further};

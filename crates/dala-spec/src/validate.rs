@@ -63,6 +63,55 @@ pub fn validate(
     }
 }
 
+/// Checks the outputs of a call after the first.
+///
+/// # Errors
+///
+/// The first problem found.
+pub fn validate_further(spec: &KernelSpec, inputs: &[TensorType], outputs: &[TensorType]) -> Result<(), SpecError> {
+    let Some(further) = &spec.further else { return Ok(()) };
+    for (number, (expected, found)) in further_types(spec, inputs)?.iter().zip(outputs).enumerate() {
+        let argument = || format!("output `{}`", further.names.get(number).map_or("", String::as_str));
+        if expected.dtype != found.dtype {
+            return Err(SpecError::DTypeMismatch {
+                kernel: spec.name.clone(),
+                argument: argument(),
+                expected: vec![expected.dtype],
+                actual: found.dtype,
+            });
+        }
+        if expected.shape != found.shape {
+            return Err(SpecError::ShapeMismatch {
+                kernel: spec.name.clone(),
+                argument: argument(),
+                expected: expected.shape.to_string(),
+                actual: found.shape.to_string(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The types of a call's outputs after the first.
+///
+/// # Errors
+///
+/// The inputs do not fit.
+pub fn further_types(spec: &KernelSpec, inputs: &[TensorType]) -> Result<Vec<TensorType>, SpecError> {
+    let Some(further) = &spec.further else { return Ok(Vec::new()) };
+    (further.types)(inputs).map_err(|problem| {
+        let (argument, expected, actual) = match problem {
+            ShapeProblem::Input(index, expected) => {
+                (spec.input_name(index), expected, inputs.get(index).map(|input| input.shape.to_string()))
+            }
+            ShapeProblem::Output(expected) => ("an output".to_owned(), expected, None),
+            ShapeProblem::Param(name, ..) => (format!("param `{name}`"), "another value".to_owned(), None),
+        };
+        let (kernel, actual) = (spec.name.clone(), actual.unwrap_or_else(|| "what does not fit".to_owned()));
+        SpecError::ShapeMismatch { kernel, argument, expected, actual }
+    })
+}
+
 fn check_dtypes(spec: &KernelSpec, inputs: &[TensorType], output: &TensorType, problems: &mut Vec<SpecError>) {
     let mut mismatch = |argument: String, expected: &[DType], actual: DType| {
         problems.push(SpecError::DTypeMismatch {

@@ -172,7 +172,24 @@ impl Device {
         params: impl Into<Params>,
     ) -> Result<(), Error> {
         let mut job = Job::default();
-        self.core().prepare_kernel(&mut job, kernel, inputs, output, &params.into())?;
+        self.core().prepare_kernel(&mut job, kernel, inputs, &[output], &params.into())?;
+        self.core().run(job)
+    }
+
+    /// As [`run`](Device::run), of a kernel with several outputs: all of them, in their order.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Device::run).
+    pub fn run_to(
+        &self,
+        kernel: &str,
+        inputs: &[&Buffer],
+        outputs: &[&Buffer],
+        params: impl Into<Params>,
+    ) -> Result<(), Error> {
+        let mut job = Job::default();
+        self.core().prepare_kernel(&mut job, kernel, inputs, outputs, &params.into())?;
         self.core().run(job)
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dala_spec::{Params, TensorType, validate};
+use dala_spec::{Params, SpecError, TensorType, validate, validate_further};
 use smallvec::SmallVec;
 
 use super::stage::Stage;
@@ -47,9 +47,10 @@ impl Core {
 
     fn prepare_stage(self: &Arc<Core>, job: &mut Job, stage: &Stage) -> Result<(), Error> {
         match stage {
-            Stage::RunKernel { kernel, inputs, output, params } => {
+            Stage::RunKernel { kernel, inputs, outputs, params } => {
                 let inputs: SmallVec<[&Buffer; 4]> = inputs.iter().map(buffer_of).collect::<Result<_, _>>()?;
-                self.prepare_kernel(job, kernel, &inputs, buffer_of(output)?, params)
+                let outputs: SmallVec<[&Buffer; 1]> = outputs.iter().map(buffer_of).collect::<Result<_, _>>()?;
+                self.prepare_kernel(job, kernel, &inputs, &outputs, params)
             }
             Stage::CopyBuffer { from, to } => self.prepare_copy(job, buffer_of(from)?, buffer_of(to)?),
             Stage::WriteBuffer { to, data } => {
@@ -85,18 +86,26 @@ impl Core {
         job: &mut Job,
         kernel: &str,
         inputs: &[&'a Buffer],
-        output: &'a Buffer,
+        outputs: &[&'a Buffer],
         params: &Params,
     ) -> Result<(), Error> {
         let registry = self.registry();
         let kernel = registry.get(kernel)?;
-        for buffer in inputs.iter().chain([&output]) {
+        for buffer in inputs.iter().chain(outputs) {
             buffer.check_device(self)?;
         }
+        let twice = |place: usize| outputs[..place].iter().any(|other| other.id() == outputs[place].id());
+        let actual = (0..outputs.len()).filter(|place| !twice(*place)).count();
+        let (expected, given) = (kernel.spec.outputs(), outputs.len());
+        let ([output, further @ ..], true) = (outputs, (actual, given) == (expected, expected)) else {
+            return Err(Error::Spec(SpecError::Outputs { kernel: kernel.spec.name.clone(), expected, actual }));
+        };
         let types: Vec<TensorType> = inputs.iter().map(|input| input.ty().clone()).collect();
         // Every problem is found; the first one is reported.
         let signature = validate(&kernel.spec, &types, output.ty(), params)
             .map_err(|mut problems| Error::Spec(problems.swap_remove(0)))?;
+        let further: Vec<TensorType> = further.iter().map(|output| output.ty().clone()).collect();
+        validate_further(&kernel.spec, &types, &further).map_err(Error::Spec)?;
         let mut buffers: SmallVec<[&Buffer; 3]> = SmallVec::new();
         let mut number = |buffer: &'a Buffer| {
             let known = buffers.iter().position(|own| own.id() == buffer.id());
@@ -105,8 +114,8 @@ impl Core {
                 buffers.len() - 1
             }) as u8
         };
-        let numbers = inputs.iter().copied().chain([output]).map(&mut number).collect();
-        let call = KernelCall { kernel, signature: &signature, buffers: numbers };
+        let numbers = inputs.iter().chain(outputs).copied().map(&mut number).collect();
+        let call = KernelCall { kernel, signature: &signature, further, buffers: numbers };
         let compiled = self.calls.kernel(&call, &registry, self.facts(), job.only_planned)?;
         let values = compiled.values(|_| Some(&signature))?;
         push_call(job, &compiled, values, &buffers)

@@ -3,7 +3,7 @@
 use dala_spec::Params;
 
 use crate::buffer::Buffer;
-use crate::front::Operand;
+use crate::front::{Operand, Outputs};
 use crate::memory::{HostData, Readback};
 
 /// One step of work. A list of them is submitted as one [`Command`](crate::Command) and executed in order.
@@ -16,8 +16,8 @@ pub enum Stage {
         kernel: String,
         /// What it reads.
         inputs: Vec<Operand>,
-        /// What it writes; may be one of the inputs.
-        output: Operand,
+        /// What it writes, mostly one buffer; may be one of the inputs.
+        outputs: Vec<Operand>,
         /// Its params.
         params: Params,
     },
@@ -53,23 +53,23 @@ pub enum Stage {
 
 impl Stage {
     /// Runs a kernel. Inputs and output are buffers, or in a pipeline transients: `[Operand::from(&x), Operand::from(&t)]`
-    /// where inputs are some of both.
+    /// where inputs are some of both. A kernel with several outputs is given a list of them.
     pub fn run_kernel(
         kernel: impl Into<String>,
         inputs: impl IntoIterator<Item: Into<Operand>>,
-        output: impl Into<Operand>,
+        output: impl Into<Outputs>,
         params: impl Into<Params>,
     ) -> Stage {
         Stage::RunKernel {
             kernel: kernel.into(),
             inputs: inputs.into_iter().map(Into::into).collect(),
-            output: output.into(),
+            outputs: output.into().0,
             params: params.into(),
         }
     }
 
     /// Runs a kernel that has no inputs, as `fill` does.
-    pub fn generate(kernel: impl Into<String>, output: impl Into<Operand>, params: impl Into<Params>) -> Stage {
+    pub fn generate(kernel: impl Into<String>, output: impl Into<Outputs>, params: impl Into<Params>) -> Stage {
         Stage::run_kernel(kernel, std::iter::empty::<Operand>(), output, params)
     }
 

@@ -17,7 +17,7 @@ enum StageText {
     RunKernel {
         kernel: String,
         inputs: Vec<u64>,
-        output: u64,
+        output: OutputText,
         #[serde(default)]
         params: std::collections::BTreeMap<String, ParamValue>,
     },
@@ -26,6 +26,23 @@ enum StageText {
         output: u64,
     },
     Barrier {},
+}
+
+/// What a kernel writes: one buffer, or a list of them.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OutputText {
+    One(u64),
+    Several(Vec<u64>),
+}
+
+impl OutputText {
+    fn ids(self) -> Vec<u64> {
+        match self {
+            OutputText::One(id) => vec![id],
+            OutputText::Several(ids) => ids,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -78,7 +95,7 @@ impl Device {
             StageText::RunKernel { kernel, inputs, output, params } => Stage::RunKernel {
                 kernel,
                 inputs: inputs.into_iter().map(buffer).collect::<Result<_, _>>()?,
-                output: buffer(output)?,
+                outputs: output.ids().into_iter().map(buffer).collect::<Result<_, _>>()?,
                 params: params.into_iter().fold(Params::new(), |params, (name, value)| params.with(name, value)),
             },
             StageText::CopyBuffer { inputs: [from], output } => {

@@ -121,3 +121,30 @@ impl From<&Operand> for Operand {
         value.clone()
     }
 }
+
+/// What a kernel writes: a buffer, or a list of them where it has several outputs.
+#[derive(Clone, Debug)]
+pub struct Outputs(pub(crate) Vec<Operand>);
+
+macro_rules! one_output {
+    ($($type:ty),+) => {$(
+        impl From<$type> for Outputs {
+            fn from(value: $type) -> Outputs {
+                Outputs(vec![value.into()])
+            }
+        }
+    )+};
+}
+one_output!(Buffer, &Buffer, &&Buffer, Transient, &Transient, &&Transient, Operand, &Operand);
+
+impl<T: Into<Operand>, const N: usize> From<[T; N]> for Outputs {
+    fn from(list: [T; N]) -> Outputs {
+        Outputs(list.into_iter().map(Into::into).collect())
+    }
+}
+
+impl<T: Into<Operand>> From<Vec<T>> for Outputs {
+    fn from(list: Vec<T>) -> Outputs {
+        Outputs(list.into_iter().map(Into::into).collect())
+    }
+}

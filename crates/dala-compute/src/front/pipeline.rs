@@ -182,10 +182,10 @@ impl Finder<'_> {
     fn stage(&mut self, stage: &Stage) -> Result<StageSpec, Error> {
         let not_plannable = |what| Err(Error::NotPlannable { what });
         match stage {
-            Stage::RunKernel { kernel, inputs, output, params } => Ok(StageSpec::Run {
+            Stage::RunKernel { kernel, inputs, outputs, params } => Ok(StageSpec::Run {
                 kernel: kernel.clone(),
                 inputs: inputs.iter().map(|input| self.number(input)).collect::<Result<_, _>>()?,
-                output: self.number(output)?,
+                outputs: outputs.iter().map(|output| self.number(output)).collect::<Result<_, _>>()?,
                 params: params.clone(),
             }),
             Stage::CopyBuffer { from, to } => Ok(StageSpec::Copy { from: self.number(from)?, to: self.number(to)? }),

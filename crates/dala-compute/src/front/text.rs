@@ -75,8 +75,9 @@ impl Device {
         }
         for stage in spec.stages {
             pipeline.push(match stage {
-                StageSpec::Run { kernel, inputs, output, params } => {
-                    Stage::run_kernel(kernel, inputs.iter().map(|input| &operands[*input]), &operands[output], params)
+                StageSpec::Run { kernel, inputs, outputs, params } => {
+                    let of = |cells: &[usize]| cells.iter().map(|cell| operands[*cell].clone()).collect::<Vec<_>>();
+                    Stage::run_kernel(kernel, of(&inputs), of(&outputs), params)
                 }
                 StageSpec::Copy { from, to } => Stage::copy_buffer(&operands[from], &operands[to]),
                 StageSpec::Barrier => Stage::barrier(),

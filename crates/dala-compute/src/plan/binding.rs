@@ -49,7 +49,7 @@ impl Bound {
                 Place::Input(number) => memory.get(number).map(|memory| &**memory),
                 Place::Transient(number) => scratch.get(number),
                 Place::Constant(number) => constants.get(number).map(|memory| &**memory),
-                Place::Output => None,
+                Place::Output | Place::Further(_) => None,
             };
             let missing = || EngineError::internal(format!("a fault of this library: {place:?} is not there"));
             pool.memory(found.ok_or_else(missing)?).cloned()

@@ -24,9 +24,9 @@ enum CallKey {
     Kernel {
         kernel: KernelId,
         inputs: Vec<TensorType>,
-        output: TensorType,
+        outputs: Vec<TensorType>,
         params: Vec<ParamForm>,
-        /// Which buffer each input is, and the output, counted in the order in which they occur: what is compiled relies on
+        /// Which buffer each input is, and each output, counted in the order in which they occur: what is compiled relies on
         /// buffers being apart.
         buffers: SmallVec<[u8; 4]>,
     },
@@ -63,7 +63,9 @@ impl ParamForm {
 pub(crate) struct KernelCall<'a> {
     pub(crate) kernel: &'a Arc<Kernel>,
     pub(crate) signature: &'a Signature,
-    /// Which buffer each input is, and the output, counted in the order in which they occur.
+    /// The types of the outputs after the first.
+    pub(crate) further: Vec<TensorType>,
+    /// Which buffer each input is, and each output, counted in the order in which they occur.
     pub(crate) buffers: SmallVec<[u8; 4]>,
 }
 
@@ -72,17 +74,17 @@ impl KernelCall<'_> {
     fn pipeline(&self) -> (PipelineSpec, CheckedPipeline) {
         let Signature { inputs, output, .. } = self.signature;
         let mut types: Vec<TensorType> = Vec::new();
-        for (number, ty) in self.buffers.iter().zip(inputs.iter().chain([output])) {
+        for (number, ty) in self.buffers.iter().zip(inputs.iter().chain([output]).chain(&self.further)) {
             if usize::from(*number) == types.len() {
                 types.push(ty.clone());
             }
         }
         let mut numbers: Vec<usize> = self.buffers.iter().map(|number| usize::from(*number)).collect();
-        let output = numbers.pop().unwrap_or_default();
+        let outputs = numbers.split_off(inputs.len());
         let kernel = self.kernel.spec.name.clone();
         let spec = PipelineSpec {
             cells: types.iter().map(|ty| CellSpec::external(String::new(), ty.clone())).collect(),
-            stages: vec![StageSpec::Run { kernel, inputs: numbers, output, params: Params::new() }],
+            stages: vec![StageSpec::Run { kernel, inputs: numbers, outputs, params: Params::new() }],
         };
         let checked = CheckedPipeline {
             types: types.into_iter().map(Some).collect(),
@@ -115,11 +117,11 @@ impl Calls {
         facts: &DeviceFacts,
         only_planned: bool,
     ) -> Result<Arc<Compiled>, Error> {
-        let KernelCall { kernel, signature, buffers } = call;
+        let KernelCall { kernel, signature, further, buffers } = call;
         let key = CallKey::Kernel {
             kernel: kernel.id,
             inputs: signature.inputs.clone(),
-            output: signature.output.clone(),
+            outputs: [&signature.output].into_iter().chain(further).cloned().collect(),
             params: signature.params.iter().map(|(_, kind, value)| ParamForm::of(&kernel.work, kind, value)).collect(),
             buffers: buffers.clone(),
         };
@@ -169,8 +171,8 @@ pub(crate) fn over_words(name: &str, program: Program, words: usize, facts: &Dev
     let ty = TensorType::new(DType::U32, [words]);
     let cell = Cell { ty: ty.clone(), name: String::new(), transient: false };
     let call = match words {
-        0 => LoweredStage::Empty { output: sources },
-        _ => LoweredStage::Run { lowering, inputs: (0..sources).collect(), output: sources },
+        0 => LoweredStage::Empty { outputs: vec![sources] },
+        _ => LoweredStage::Run { lowering, inputs: (0..sources).collect(), outputs: vec![sources] },
     };
     let cells = vec![cell; sources + 1];
     let blueprint = dala_kernels::plan_calls(&cells, vec![call], vec![name.to_owned()], facts, true)?;

@@ -79,20 +79,22 @@ impl Plan {
         let mut allowed = vec![Allowed::default(); compiled.spec.cells.len()];
         for (stage, (what, kernel)) in compiled.spec.stages.iter().zip(&compiled.kernels).enumerate() {
             match (what, kernel) {
-                (StageSpec::Run { inputs, output, params, .. }, Some(kernel)) => {
-                    let call = StageCall { kernel, inputs, output: *output, params };
+                (StageSpec::Run { inputs, outputs, params, .. }, Some(kernel)) => {
+                    let call = StageCall { kernel, inputs, outputs, params };
                     let scale = cells.largest(inputs);
-                    let (expected, actual) = cells.run(&device, &call)?;
                     found.stages += 1;
-                    found.elements += expected.len();
-                    if let Some((element, expected, actual)) = differs(kernel.spec.tolerance, scale, &expected, &actual)
-                    {
-                        let name = kernel.spec.name.clone();
-                        found.difference = Some(Difference { stage: Some(stage), name, element, expected, actual });
-                        return Ok(found);
+                    for (expected, actual) in cells.run(&device, &call)? {
+                        found.elements += expected.len();
+                        let tolerance = kernel.spec.tolerance;
+                        if let Some((element, expected, actual)) = differs(tolerance, scale, &expected, &actual) {
+                            let name = kernel.spec.name.clone();
+                            found.difference = Some(Difference { stage: Some(stage), name, element, expected, actual });
+                            return Ok(found);
+                        }
                     }
                     let sum = inputs.iter().map(|input| allowed[*input]).fold(Allowed::default(), Allowed::and);
-                    allowed[*output] = sum.and(Allowed { stages: 1, levels: kernel.spec.tolerance.levels });
+                    let sum = sum.and(Allowed { stages: 1, levels: kernel.spec.tolerance.levels });
+                    outputs.iter().for_each(|output| allowed[*output] = sum);
                 }
                 (StageSpec::Copy { from, to }, _) => {
                     cells.copy_stage(*from, *to)?;
@@ -125,7 +127,7 @@ impl Plan {
 struct StageCall<'a> {
     kernel: &'a Kernel,
     inputs: &'a [usize],
-    output: usize,
+    outputs: &'a [usize],
     params: &'a Params,
 }
 
@@ -177,10 +179,13 @@ impl Cells {
         data.map(|value| value.as_f64().abs()).filter(|value| value.is_finite()).fold(0.0, f64::max)
     }
 
-    /// Runs a stage on the device and its reference on the host.
-    fn run(&mut self, device: &Device, call: &StageCall) -> Result<(Data, Data), Error> {
-        let ty = self.types.get(call.output).cloned().flatten().ok_or_else(missing)?;
-        let output = Buffer::zeros(device, ty.dtype, ty.shape.clone())?;
+    /// Runs a stage on the device and its reference on the host: what each output should be, and what it is.
+    fn run(&mut self, device: &Device, call: &StageCall) -> Result<Vec<(Data, Data)>, Error> {
+        let output = |cell: &usize| {
+            let ty = self.types.get(*cell).cloned().flatten().ok_or_else(missing)?;
+            Buffer::zeros(device, ty.dtype, ty.shape)
+        };
+        let outputs = call.outputs.iter().map(output).collect::<Result<Vec<Buffer>, Error>>()?;
         let (mut data, mut buffers) = (Vec::new(), Vec::new());
         for input in call.inputs {
             let (own, buffer) = self.now[*input].as_ref().ok_or_else(missing)?;
@@ -188,14 +193,19 @@ impl Cells {
             buffers.push(buffer.clone());
         }
         let inputs: Vec<&Buffer> = buffers.iter().collect();
-        device.run(&call.kernel.spec.name, &inputs, &output, call.params)?;
+        device.run_to(&call.kernel.spec.name, &inputs, &outputs.iter().collect::<Vec<_>>(), call.params)?;
         let types: Vec<TensorType> = buffers.iter().map(|buffer| buffer.ty().clone()).collect();
-        let signature = dala_spec::validate(&call.kernel.spec, &types, &ty, call.params)
+        let first = outputs.first().ok_or_else(missing)?;
+        let signature = dala_spec::validate(&call.kernel.spec, &types, first.ty(), call.params)
             .map_err(|mut problems| Error::Spec(problems.swap_remove(0)))?;
         let expected = reference(call.kernel, &signature, &data)?;
-        let actual = data_of(&output)?;
-        self.now[call.output] = Some((actual.clone(), output));
-        Ok((expected, actual))
+        let mut both = Vec::with_capacity(outputs.len());
+        for ((cell, output), expected) in call.outputs.iter().zip(outputs).zip(expected) {
+            let actual = data_of(&output)?;
+            self.now[*cell] = Some((actual.clone(), output));
+            both.push((expected, actual));
+        }
+        Ok(both)
     }
 
     fn copy_stage(&mut self, from: usize, to: usize) -> Result<(), Error> {
@@ -219,8 +229,8 @@ fn data_of(buffer: &Buffer) -> Result<Data, Error> {
 
 /// What a call gives, computed on the host: by the kernel's reference, or for kernels of the user's by interpreting the
 /// expression.
-fn reference(kernel: &Kernel, signature: &Signature, inputs: &[Data]) -> Result<Data, Error> {
-    kernel.on_host(signature, inputs)?.ok_or_else(missing)
+fn reference(kernel: &Kernel, signature: &Signature, inputs: &[Data]) -> Result<Vec<Data>, Error> {
+    kernel.outputs_on_host(signature, inputs)?.ok_or_else(missing)
 }
 
 /// The first element that is not close enough. Where large inputs cancel out, what is left is as uncertain as they are: `scale` is

@@ -171,8 +171,8 @@ impl Target for Model {
             model.inputs().iter().map(|port| CellSpec::external(&port.name, ty(port))).collect();
         cells.extend(model.outputs().iter().map(|port| CellSpec::external("out", ty(port))));
         let inputs: Vec<usize> = (0..model.inputs().len()).collect();
-        let output = inputs.len();
-        let stage = StageSpec::Run { kernel: "net".to_owned(), inputs, output, params: dala_spec::Params::new() };
+        let outputs: Vec<usize> = (inputs.len()..cells.len()).collect();
+        let stage = StageSpec::Run { kernel: "net".to_owned(), inputs, outputs, params: dala_spec::Params::new() };
         let spec = PipelineSpec { cells, stages: vec![stage] };
         let mut registry = self.registry.clone();
         if let Err(error) = registry.add(kernel) {

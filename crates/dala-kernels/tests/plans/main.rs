@@ -47,10 +47,11 @@ fn shown(spec: &PipelineSpec, blueprint: &Blueprint) -> String {
     for (number, stage) in spec.stages.iter().enumerate() {
         let name = |cell: &usize| spec.cells[*cell].name.clone();
         let line = match stage {
-            StageSpec::Run { kernel, inputs, output, params } => {
+            StageSpec::Run { kernel, inputs, outputs, params } => {
                 let params = params.iter().map(|(name, value)| format!("{name}={value}"));
                 let arguments: Vec<String> = inputs.iter().map(name).chain(params).collect();
-                format!("{} = {kernel}({})", name(output), arguments.join(", "))
+                let outputs: Vec<String> = outputs.iter().map(name).collect();
+                format!("{} = {kernel}({})", outputs.join(", "), arguments.join(", "))
             }
             StageSpec::Copy { from, to } => format!("{} = {}", name(to), name(from)),
             StageSpec::Barrier => "barrier".to_owned(),

@@ -43,10 +43,10 @@ impl<'a> Lowerer<'a> {
         (self.layer, self.reads, self.makes) = (layer, reads, makes);
     }
 
-    /// The calls, with a value for a result.
-    pub(crate) fn result(mut self, number: usize) -> Result<Composite, SpecError> {
-        let cell = self.number_first(number)?;
-        self.calls.result(cell)
+    /// The calls, with values for results.
+    pub(crate) fn results(mut self, numbers: &[usize]) -> Result<Composite, SpecError> {
+        let cells = numbers.iter().map(|number| self.number_first(*number)).collect::<Result<Vec<_>, _>>()?;
+        self.calls.results(&cells)
     }
 
     /// The layer's name.

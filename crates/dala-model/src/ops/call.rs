@@ -1,5 +1,7 @@
 //! A node with its inputs: what an operator asks when it finds out what becomes of one.
 
+use std::cell::Cell;
+
 use dala_spec::{DType, Data, Scalar, Shape, TensorType};
 
 use crate::attribute::Attribute;
@@ -35,6 +37,8 @@ pub(crate) struct NodeCall<'a> {
     pub(crate) outputs: usize,
     pub(crate) values: &'a [Value],
     pub(crate) budget: &'a Budget,
+    /// The input whose elements were asked for and are not known.
+    pub(crate) wanted: &'a Cell<Option<usize>>,
 }
 
 impl<'a> NodeCall<'a> {
@@ -101,6 +105,9 @@ impl<'a> NodeCall<'a> {
 
     pub(super) fn constant(&self, place: usize, what: &str) -> Result<&'a Data, ModelError> {
         let data = self.value(place)?.constant.as_deref();
+        if data.is_none() {
+            self.wanted.set(self.number(place));
+        }
         data.ok_or_else(|| ModelError::NotConstant { node: self.name(), input: what.to_owned() })
     }
 

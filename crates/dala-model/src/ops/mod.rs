@@ -13,6 +13,7 @@ mod clip;
 mod concat;
 mod constant;
 mod constant_of_shape;
+mod control;
 pub(crate) mod conv;
 mod declared;
 mod dropout;
@@ -41,7 +42,7 @@ mod window;
 
 pub(crate) use call::{NodeCall, tensor_type};
 pub(crate) use declared::Declared;
-pub(crate) use operator::{Given, Operator, Outcome};
+pub(crate) use operator::{Control, Given, Operator, Outcome};
 
 /// All operators, by name.
 pub(crate) static OPERATORS: &[Operator] = &[
@@ -60,6 +61,7 @@ pub(crate) static OPERATORS: &[Operator] = &[
     unary::CEIL,
     clip::CLIP,
     concat::CONCAT,
+    control::CONCAT_FROM_SEQUENCE,
     constant::CONSTANT,
     constant_of_shape::CONSTANT_OF_SHAPE,
     conv::CONV,
@@ -80,11 +82,13 @@ pub(crate) static OPERATORS: &[Operator] = &[
     unary::HARD_SIGMOID,
     unary::HARD_SWISH,
     identity::IDENTITY,
+    control::IF,
     unary::IS_NAN,
     unary::LEAKY_RELU,
     binary::LESS,
     binary::LESS_OR_EQUAL,
     unary::LOG,
+    control::LOOP,
     mat_mul::MAT_MUL,
     max_pool::MAX_POOL,
     binary::MOD,
@@ -99,6 +103,13 @@ pub(crate) static OPERATORS: &[Operator] = &[
     reshape::RESHAPE,
     resize::RESIZE,
     unary::ROUND,
+    control::SCAN,
+    control::SEQUENCE_AT,
+    control::SEQUENCE_CONSTRUCT,
+    control::SEQUENCE_EMPTY,
+    control::SEQUENCE_ERASE,
+    control::SEQUENCE_INSERT,
+    control::SEQUENCE_LENGTH,
     shape::SHAPE,
     unary::SIGMOID,
     unary::SIGN,
@@ -108,6 +119,7 @@ pub(crate) static OPERATORS: &[Operator] = &[
     softmax::SOFTMAX,
     softsign::SOFTSIGN,
     split::SPLIT,
+    control::SPLIT_TO_SEQUENCE,
     unary::SQRT,
     squeeze::SQUEEZE,
     binary::SUB,

@@ -37,6 +37,30 @@ pub(crate) struct Operator {
     pub(crate) refuses: fn(&Declared<'_>) -> Option<String>,
     /// What becomes of a node.
     pub(crate) infer: fn(&NodeCall<'_>) -> Result<Outcome, ModelError>,
+    /// How it is walked instead, where it is about nodes or lists and computes nothing itself.
+    pub(crate) control: Option<Control>,
+}
+
+/// Operators that decide which nodes run, or hold several tensors as one value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Control {
+    If,
+    Loop,
+    Scan,
+    /// A list of its inputs; without any, an empty one.
+    List,
+    /// A list with one more, at the end or at a place.
+    Insert,
+    /// A list without one.
+    Erase,
+    /// One of a list.
+    At,
+    /// How many a list has.
+    Length,
+    /// All of a list, joined along an axis.
+    Join,
+    /// A tensor cut into a list.
+    Cut,
 }
 
 impl Operator {
@@ -46,7 +70,15 @@ impl Operator {
         kind: Kind,
         infer: fn(&NodeCall<'_>) -> Result<Outcome, ModelError>,
     ) -> Operator {
-        Operator { name, kind, inputs: (1, 1), outputs: 1, refuses: |_| None, infer }
+        Operator { name, kind, inputs: (1, 1), outputs: 1, refuses: |_| None, infer, control: None }
+    }
+
+    /// An operator that is walked.
+    pub(super) const fn control(name: &'static str, control: Control) -> Operator {
+        fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
+            Err(call.unsupported("decides which nodes run, which only a walk over them can do"))
+        }
+        Operator { control: Some(control), ..Operator::new(name, Kind::Others, infer) }
     }
 
     pub(super) const fn inputs(self, fewest: usize, most: usize) -> Operator {

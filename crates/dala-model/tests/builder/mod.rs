@@ -18,7 +18,7 @@ pub(crate) struct Net {
 impl Net {
     pub(crate) fn new(opset: i64) -> Net {
         let sets = vec![OperatorSetIdProto { domain: String::new(), version: opset }];
-        Net { model: ModelProto { ir_version: 8, graph: Some(GraphProto::default()), opset_import: sets } }
+        Net { model: ModelProto { ir_version: 8, graph: Some(GraphProto::default()), opset_import: sets, functions: Vec::new() } }
     }
 
     pub(crate) fn graph(&mut self) -> &mut GraphProto {

@@ -167,7 +167,7 @@ pub(crate) fn place_name(place: Place) -> String {
         Place::Input(number) => format!("b{number}"),
         Place::Transient(number) => format!("t{number}"),
         Place::Constant(number) => format!("c{number}"),
-        Place::Output => "output".to_owned(),
+        Place::Output | Place::Further(_) => "output".to_owned(),
     }
 }
 
@@ -261,7 +261,7 @@ pub(crate) mod tests {
     pub(crate) fn run(task: Task, inputs: &[usize], output: usize) -> LoweredStage {
         let mut lowering = Lowering::new();
         lowering.step(task, (0..inputs.len()).map(Place::Input).collect::<Vec<_>>(), Place::Output);
-        LoweredStage::Run { lowering, inputs: inputs.to_vec(), output }
+        LoweredStage::Run { lowering, inputs: inputs.to_vec(), outputs: vec![output] }
     }
 
     pub(crate) fn planned(cells: &[Cell], calls: Vec<LoweredStage>, labels: &[&str], fuse: bool) -> Blueprint {

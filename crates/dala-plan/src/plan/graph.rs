@@ -97,8 +97,8 @@ pub enum LoweredStage {
         lowering: Lowering,
         /// The buffers of its inputs.
         inputs: Vec<usize>,
-        /// The buffer of its output.
-        output: usize,
+        /// The buffers of its outputs.
+        outputs: Vec<usize>,
     },
     /// The bytes of a buffer, in another.
     Copy {
@@ -107,10 +107,10 @@ pub enum LoweredStage {
         /// Where to.
         to: usize,
     },
-    /// An output without elements.
+    /// Outputs without elements.
     Empty {
-        /// The buffer of its output.
-        output: usize,
+        /// The buffers of its outputs.
+        outputs: Vec<usize>,
     },
     /// No work.
     Nothing,
@@ -175,8 +175,11 @@ impl Graph {
         for (stage, call) in calls.into_iter().enumerate() {
             match call {
                 LoweredStage::Nothing => {}
-                LoweredStage::Empty { output } => {
-                    current[output] = Some(graph.value(cells[output].ty.clone(), Origin::Written, &cells[output].name));
+                LoweredStage::Empty { outputs } => {
+                    for output in outputs {
+                        let Cell { ty, name, .. } = &cells[output];
+                        current[output] = Some(graph.value(ty.clone(), Origin::Written, name));
+                    }
                 }
                 LoweredStage::Barrier => barrier_epoch += 1,
                 LoweredStage::Copy { from, to } => {
@@ -193,11 +196,16 @@ impl Graph {
                     });
                     current[to] = Some(target);
                 }
-                LoweredStage::Run { lowering, inputs, output } => {
-                    let target = graph.value(cells[output].ty.clone(), Origin::Written, &cells[output].name);
+                LoweredStage::Run { lowering, inputs, outputs } => {
+                    let target = |output: &usize| {
+                        graph.value(cells[*output].ty.clone(), Origin::Written, &cells[*output].name)
+                    };
+                    let targets: Vec<ValueId> = outputs.iter().map(target).collect();
                     let sources: Vec<Option<ValueId>> = inputs.iter().map(|input| current[*input]).collect();
-                    graph.inline(lowering, &sources, target, stage, barrier_epoch)?;
-                    current[output] = Some(target);
+                    graph.inline(lowering, &sources, &targets, stage, barrier_epoch)?;
+                    for (output, target) in outputs.into_iter().zip(targets) {
+                        current[output] = Some(target);
+                    }
                 }
             }
         }
@@ -222,7 +230,7 @@ impl Graph {
         &mut self,
         lowering: Lowering,
         inputs: &[Option<ValueId>],
-        output: ValueId,
+        outputs: &[ValueId],
         stage: usize,
         barrier_epoch: usize,
     ) -> Result<(), SpecError> {
@@ -241,7 +249,8 @@ impl Graph {
         let value = |place: &Place| {
             let found = match *place {
                 Place::Input(index) => inputs.get(index).copied().flatten(),
-                Place::Output => Some(output),
+                Place::Output => outputs.first().copied(),
+                Place::Further(index) => outputs.get(index + 1).copied(),
                 Place::Transient(index) => transients.get(index).copied(),
                 Place::Constant(index) => constants.get(index).copied(),
             };

@@ -220,7 +220,7 @@ fn execute(blueprint: &Blueprint, externals: &mut [Vec<u8>]) {
 fn one_by_one(calls: &[LoweredStage], cells: &[Cell], memory: &mut [Vec<u8>]) {
     for call in calls {
         match call {
-            LoweredStage::Run { lowering, inputs, output } => {
+            LoweredStage::Run { lowering, inputs, outputs } => {
                 let mut sources: Vec<Vec<u8>> = inputs.iter().map(|input| memory[*input].clone()).collect();
                 let mut scratch = vec![Vec::new(); lowering.transients.len()];
                 for step in &lowering.steps {
@@ -228,7 +228,7 @@ fn one_by_one(calls: &[LoweredStage], cells: &[Cell], memory: &mut [Vec<u8>]) {
                         step.reads.iter().map(|place| at(*place, &mut sources, &mut scratch).clone()).collect();
                     let target = match step.writes[0] {
                         Place::Transient(number) => &mut scratch[number],
-                        _ => &mut memory[*output],
+                        _ => &mut memory[outputs[0]],
                     };
                     *target = run(&step.task, &reads, target).remove(0);
                 }
@@ -295,7 +295,7 @@ fn random_calls(random: &mut Random) -> (Vec<Cell>, Vec<LoweredStage>) {
                     0 => {
                         let text = random.pick(&["x + y", "x - y * 0.5", "max(x, y)"]);
                         let lowering = self::call(text, &[source, &cells[other].ty], target);
-                        LoweredStage::Run { lowering, inputs: vec![from, other], output: to }
+                        LoweredStage::Run { lowering, inputs: vec![from, other], outputs: vec![to] }
                     }
                     1 if source.shape.rank() == 3 && target.shape.rank() == 3 => {
                         let text =
@@ -303,13 +303,13 @@ fn random_calls(random: &mut Random) -> (Vec<Cell>, Vec<LoweredStage>) {
                         LoweredStage::Run {
                             lowering: self::call(text, &[source], target),
                             inputs: vec![from],
-                            output: to,
+                            outputs: vec![to],
                         }
                     }
                     2 if source.shape == target.shape && random.below(3) == 0 => {
                         let text = "gather(y, s32(index / 2)) + x";
                         let lowering = self::call(text, &[source, &cells[other].ty], target);
-                        LoweredStage::Run { lowering, inputs: vec![from, other], output: to }
+                        LoweredStage::Run { lowering, inputs: vec![from, other], outputs: vec![to] }
                     }
                     2 if random.below(2) == 0 && target.dtype == DType::F32 && source.shape.len() == 32 => {
                         let rows: Vec<usize> =
@@ -325,26 +325,26 @@ fn random_calls(random: &mut Random) -> (Vec<Cell>, Vec<LoweredStage>) {
                         ]);
                         // Behind a kernel that has rows as long as that.
                         let above = row_sums(source, 2, true);
-                        calls.push(LoweredStage::Run { lowering: above, inputs: vec![from], output: to });
+                        calls.push(LoweredStage::Run { lowering: above, inputs: vec![from], outputs: vec![to] });
                         let lowering = self::call(text, &[target, &cells[row].ty], target);
-                        LoweredStage::Run { lowering, inputs: vec![to, row], output: to }
+                        LoweredStage::Run { lowering, inputs: vec![to, row], outputs: vec![to] }
                     }
                     3 if target.dtype == DType::F32 && source.shape.len() > 1 && random.below(3) == 0 => {
-                        LoweredStage::Run { lowering: row_sums(source, 2, true), inputs: vec![from], output: to }
+                        LoweredStage::Run { lowering: row_sums(source, 2, true), inputs: vec![from], outputs: vec![to] }
                     }
                     2 if source == target && source.dtype.size() == 4 && random.below(3) == 0 => {
-                        LoweredStage::Run { lowering: halves(source), inputs: vec![from, other], output: to }
+                        LoweredStage::Run { lowering: halves(source), inputs: vec![from, other], outputs: vec![to] }
                     }
                     _ => LoweredStage::Run {
                         lowering: self::call(random.pick(&one), &[source], target),
                         inputs: vec![from],
-                        output: to,
+                        outputs: vec![to],
                     },
                 }
             }
             (false, _) if source.shape == Shape::from(RGBA) && target.shape == Shape::from(GRAY) => {
                 let text = random.pick(&["x.r * 0.5 + x.g * 0.25 + x.b * 0.25", "x.a"]);
-                LoweredStage::Run { lowering: self::call(text, &[source], target), inputs: vec![from], output: to }
+                LoweredStage::Run { lowering: self::call(text, &[source], target), inputs: vec![from], outputs: vec![to] }
             }
             // One element that counts everywhere.
             (false, _) if source.shape.len() == 1 => {
@@ -358,32 +358,38 @@ fn random_calls(random: &mut Random) -> (Vec<Cell>, Vec<LoweredStage>) {
                 }
                 let other = random.pick(&others);
                 let lowering = self::call(random.pick(&["x + y", "y * 0.5 - x"]), &[source, &cells[other].ty], target);
-                LoweredStage::Run { lowering, inputs: vec![from, other], output: to }
+                LoweredStage::Run { lowering, inputs: vec![from, other], outputs: vec![to] }
             }
             (false, _) if target.shape.len() <= 2 => LoweredStage::Run {
                 lowering: row_sums(source, target.shape.len(), false),
                 inputs: vec![from],
-                output: to,
+                outputs: vec![to],
             },
             _ => continue,
         };
-        if let LoweredStage::Run { output, .. } | LoweredStage::Copy { to: output, .. } = &call {
-            if matches!(call, LoweredStage::Copy { from, to } if from == to) {
-                continue;
-            }
-            written[*output] = true;
+        if matches!(call, LoweredStage::Copy { from, to } if from == to) {
+            continue;
         }
+        written_by(&call).iter().for_each(|output| written[*output] = true);
         calls.push(call);
     }
     (cells, calls)
 }
 
+fn written_by(call: &LoweredStage) -> &[usize] {
+    match call {
+        LoweredStage::Run { outputs, .. } => outputs,
+        LoweredStage::Copy { to, .. } => std::slice::from_ref(to),
+        _ => &[],
+    }
+}
+
 fn listed(calls: &[LoweredStage]) -> String {
     let line = |call: &LoweredStage| match call {
-        LoweredStage::Run { lowering, inputs, output } => {
+        LoweredStage::Run { lowering, inputs, outputs } => {
             let programs = lowering.steps.iter().flat_map(|step| step.task.kind().programs());
             let code = programs.map(|program| program.to_string()).collect::<Vec<_>>();
-            format!("{inputs:?} -> {output}\n{}\n", code.join("--\n"))
+            format!("{inputs:?} -> {outputs:?}\n{}\n", code.join("--\n"))
         }
         LoweredStage::Copy { from, to } => format!("copy {from} -> {to}\n"),
         other => format!("{other:?}\n"),
@@ -406,15 +412,11 @@ fn with_constants(
     cells: &[Cell],
     memory: &[Vec<u8>],
 ) -> Vec<LoweredStage> {
-    let written = |cell: usize| {
-        calls
-            .iter()
-            .any(|call| matches!(call, LoweredStage::Run { output, .. } | LoweredStage::Copy { to: output, .. } if *output == cell))
-    };
+    let written = |cell: usize| calls.iter().any(|call| written_by(call).contains(&cell));
     let fixed = |cell: usize| !cells[cell].transient && !written(cell);
     let constants: Vec<bool> = (0..cells.len()).map(|cell| fixed(cell) && random.below(2) == 0).collect();
     let turned = |call: &LoweredStage| match call.clone() {
-        LoweredStage::Run { mut lowering, inputs, output } => {
+        LoweredStage::Run { mut lowering, inputs, outputs } => {
             let mut steps = std::mem::take(&mut lowering.steps);
             for place in steps.iter_mut().flat_map(|step| &mut step.reads) {
                 if let Place::Input(index) = *place
@@ -425,7 +427,7 @@ fn with_constants(
                 }
             }
             lowering.steps = steps;
-            LoweredStage::Run { lowering, inputs, output }
+            LoweredStage::Run { lowering, inputs, outputs }
         }
         other => other,
     };
@@ -492,12 +494,12 @@ fn planned_on(cells: &[Cell], stages: &Stages, facts: &DeviceFacts) -> Blueprint
         "above the sums" | "halves" => {
             let ty = &cells[inputs[0]].ty;
             let lowering = if *text == "halves" { halves(ty) } else { row_sums(ty, 2, true) };
-            LoweredStage::Run { lowering, inputs: inputs.to_vec(), output: *output }
+            LoweredStage::Run { lowering, inputs: inputs.to_vec(), outputs: vec![*output] }
         }
         text => {
             let types: Vec<&TensorType> = inputs.iter().map(|input| &cells[*input].ty).collect();
             let lowering = call(text, &types, &cells[*output].ty);
-            LoweredStage::Run { lowering, inputs: inputs.to_vec(), output: *output }
+            LoweredStage::Run { lowering, inputs: inputs.to_vec(), outputs: vec![*output] }
         }
     });
     let labels = stages.iter().map(|(text, ..)| (*text).to_owned()).collect();

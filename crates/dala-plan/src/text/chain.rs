@@ -27,7 +27,7 @@ pub(super) fn read(text: &str) -> Result<PipelineText, TextError> {
     for (index, (kernel, params)) in calls.into_iter().enumerate() {
         let name = if index == last { OUTPUT.to_owned() } else { format!("t{index}") };
         let output = number(&mut spec.cells, &name);
-        spec.stages.push(StageSpec::Run { kernel, inputs: vec![source], output, params });
+        spec.stages.push(StageSpec::Run { kernel, inputs: vec![source], outputs: vec![output], params });
         source = output;
     }
     Ok(PipelineText { spec })
@@ -249,7 +249,7 @@ mod tests {
         let run = |kernel: &str, from, to, params| StageSpec::Run {
             kernel: kernel.to_owned(),
             inputs: vec![from],
-            output: to,
+            outputs: vec![to],
             params,
         };
         let expected = [

@@ -130,7 +130,7 @@ impl PipelineText {
 fn uses(stage: &StageSpec) -> (&[usize], &[usize]) {
     use std::slice::from_ref;
     match stage {
-        StageSpec::Run { inputs, output, .. } => (inputs, from_ref(output)),
+        StageSpec::Run { inputs, outputs, .. } => (inputs, outputs),
         StageSpec::Copy { from, to } => (from_ref(from), from_ref(to)),
         StageSpec::Barrier => (&[], &[]),
     }

@@ -9,7 +9,7 @@ use toml::de::{DeString, DeTable, DeValue};
 use super::{PipelineText, TextError, number};
 use crate::{CellSpec, PipelineSpec, StageSpec};
 
-const RUN: [&str; 5] = ["kernel", "inputs", "input", "output", "params"];
+const RUN: [&str; 6] = ["kernel", "inputs", "input", "output", "outputs", "params"];
 const COPY: [&str; 2] = ["copy", "to"];
 const BARRIER: [&str; 1] = ["barrier"];
 
@@ -162,21 +162,25 @@ impl Reader<'_> {
         let kernel = self.string("kernel", needed("kernel")?)?.to_owned();
         let inputs = match (entries.get("inputs"), entries.get("input")) {
             (Some(_), Some(input)) => return Err(self.fail("give either `input` or `inputs`", input.span())),
-            (Some(inputs), None) => match inputs.get_ref() {
-                DeValue::Array(names) => {
-                    names.iter().map(|name| self.name("inputs", name, cells)).collect::<Result<_, _>>()?
-                }
-                other => {
-                    let expected = "a list of buffers, such as [\"input\"]";
-                    return Err(self.wrong("inputs", expected, other, inputs.span()));
-                }
-            },
+            (Some(inputs), None) => self.names("inputs", inputs, cells)?,
             (None, Some(input)) => vec![self.name("input", input, cells)?],
             (None, None) => Vec::new(),
         };
-        let output = self.name("output", needed("output")?, cells)?;
+        let outputs = match (entries.get("outputs"), entries.get("output")) {
+            (Some(_), Some(output)) => return Err(self.fail("give either `output` or `outputs`", output.span())),
+            (Some(outputs), None) => self.names("outputs", outputs, cells)?,
+            (None, _) => vec![self.name("output", needed("output")?, cells)?],
+        };
         let params = entries.get("params").map(|params| self.params(params)).transpose()?.unwrap_or_default();
-        Ok(StageSpec::Run { kernel, inputs, output, params })
+        Ok(StageSpec::Run { kernel, inputs, outputs, params })
+    }
+
+    /// A list of buffers.
+    fn names(&self, key: &str, value: &Spanned<DeValue>, cells: &mut Vec<CellSpec>) -> Result<Vec<usize>, TextError> {
+        match value.get_ref() {
+            DeValue::Array(names) => names.iter().map(|name| self.name(key, name, cells)).collect(),
+            other => Err(self.wrong(key, "a list of buffers, such as [\"input\"]", other, value.span())),
+        }
     }
 
     fn copy(&self, entries: &Entries, at: Range<usize>, cells: &mut Vec<CellSpec>) -> Result<StageSpec, TextError> {
@@ -348,7 +352,7 @@ output = "output"
         let run = |kernel: &str, inputs: &[usize], output, params| StageSpec::Run {
             kernel: kernel.to_owned(),
             inputs: inputs.to_vec(),
-            output,
+            outputs: vec![output],
             params,
         };
         let expected = [

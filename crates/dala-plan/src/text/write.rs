@@ -24,13 +24,17 @@ pub(super) fn write(spec: &PipelineSpec) -> String {
         let mut part = "[[stage]]\n".to_owned();
         // Writing to a string does not fail.
         let _ = match stage {
-            StageSpec::Run { kernel, inputs, output, params } => {
+            StageSpec::Run { kernel, inputs, outputs, params } => {
                 let _ = writeln!(part, "kernel = {}", quoted(kernel));
                 if !inputs.is_empty() {
                     let inputs: Vec<String> = inputs.iter().map(|input| name(*input)).collect();
                     let _ = writeln!(part, "inputs = [{}]", inputs.join(", "));
                 }
-                let _ = writeln!(part, "output = {}", name(*output));
+                let outputs: Vec<String> = outputs.iter().map(|output| name(*output)).collect();
+                let _ = match outputs.as_slice() {
+                    [output] => writeln!(part, "output = {output}"),
+                    several => writeln!(part, "outputs = [{}]", several.join(", ")),
+                };
                 let params: Vec<String> =
                     params.iter().map(|(name, value)| format!("{} = {}", name.to_toml_key(), param(value))).collect();
                 match params.is_empty() {
@@ -113,7 +117,7 @@ output = \"output\"
         ) {
             let params = params.into_iter().fold(Params::new(), |params, (name, value)| params.with(name, value));
             let cell = CellSpec { dtype, shape: shape.map(Shape::from), ..CellSpec::transient(buffer) };
-            let run = StageSpec::Run { kernel, inputs: vec![0, 0], output: 0, params };
+            let run = StageSpec::Run { kernel, inputs: vec![0, 0], outputs: vec![0], params };
             let text = PipelineText { spec: PipelineSpec { cells: vec![cell], stages: vec![run, StageSpec::Barrier] } };
             prop_assert_eq!(PipelineText::from_toml(&text.to_toml()), Ok(text));
         }

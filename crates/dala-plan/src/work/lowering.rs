@@ -14,6 +14,8 @@ pub enum Place {
     Input(usize),
     /// The call's output.
     Output,
+    /// Of a call with several outputs, that one after the first.
+    Further(usize),
     /// Scratch memory that lives as long as the call runs.
     Transient(usize),
     /// Data that the plan holds, such as a table of weights.
@@ -81,7 +83,8 @@ impl Lowering {
         self.constants.extend(other.constants);
         let place = |place: &Place| match *place {
             Place::Input(index) => inputs.get(index).copied().unwrap_or(output),
-            Place::Output => output,
+            // Calls within calls have one output.
+            Place::Output | Place::Further(_) => output,
             Place::Transient(index) => Place::Transient(transients + index),
             Place::Constant(index) => Place::Constant(constants + index),
         };

@@ -304,6 +304,14 @@ fn operand(term: Term, transients: &mut Transients) -> Result<Operand, Bad> {
     if term.get_type() == TermType::Tuple { Ok(transients.get(term)?.into()) } else { Ok(buffer(term)?.into()) }
 }
 
+/// What a kernel writes: one buffer, or a list of them where it has several outputs.
+fn outputs(term: Term, transients: &mut Transients) -> Result<Vec<Operand>, Bad> {
+    match term.into_list_iterator() {
+        Ok(list) => list.map(|output| operand(output, transients)).collect(),
+        Err(_) => Ok(vec![operand(term, transients)?]),
+    }
+}
+
 fn stage(term: Term, transients: &mut Transients) -> Result<Stage, Bad> {
     let bad = || Bad("stage");
     if term.get_type() == TermType::Atom {
@@ -318,7 +326,7 @@ fn stage(term: Term, transients: &mut Transients) -> Result<Stage, Bad> {
             Ok(Stage::RunKernel {
                 kernel: kernel.decode().map_err(|_| Bad("kernel"))?,
                 inputs: inputs.map(|input| operand(input, transients)).collect::<Result<_, _>>()?,
-                output: operand(output, transients)?,
+                outputs: outputs(output, transients)?,
                 params: self::params(params)?,
             })
         }

@@ -1,0 +1,79 @@
+//! Weights that are in other files, in the model's folder.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Component, Path, PathBuf};
+
+use bytes::Bytes;
+
+use crate::ModelError;
+use crate::error::shown;
+use crate::proto::TensorProto;
+
+/// The `len` bytes of a tensor's elements. They are read, not mapped: a mapped file that somebody cuts short would end the process.
+pub(crate) fn elements(tensor: &TensorProto, len: usize, folder: Option<&Path>) -> Result<Bytes, ModelError> {
+    let refused = |why: String| ModelError::ExternalData { tensor: shown(&tensor.name), why };
+    let entry = |key: &str| tensor.external_data.iter().find(|entry| entry.key == key).map(|entry| entry.value.as_str());
+    let number = |key: &str| match entry(key) {
+        None => Ok(None),
+        Some(text) => text.parse().map(Some).map_err(|_| refused(format!("its {key} `{}` is no number", shown(text)))),
+    };
+    let location = entry("location").ok_or_else(|| refused("it does not say in which".to_owned()))?;
+    let (start, stated): (Option<u64>, Option<u64>) = (number("offset")?, number("length")?);
+    if stated.is_some_and(|stated| stated != len as u64) {
+        return Err(refused(format!("its shape takes {len} bytes, and it says {}", stated.unwrap_or_default())));
+    }
+    let folder = folder.ok_or_else(|| refused("and the model was not opened as a file".to_owned()))?;
+    let path = inside(folder, location).map_err(refused)?;
+    let failed = |source| ModelError::Io { path: path.display().to_string(), source };
+    let mut file = File::open(&path).map_err(failed)?;
+    let (size, start) = (file.metadata().map_err(failed)?.len(), start.unwrap_or_default());
+    // Before memory is taken for it.
+    if start.checked_add(len as u64).is_none_or(|end| end > size) {
+        return Err(refused(format!("it is {len} bytes from {start} on, and `{}` has {size}", shown(location))));
+    }
+    let mut bytes = vec![0; len];
+    file.seek(SeekFrom::Start(start)).map_err(failed)?;
+    file.read_exact(&mut bytes).map_err(failed)?;
+    Ok(bytes.into())
+}
+
+/// The file of that name in a folder or below it; links that lead out of it are refused.
+fn inside(folder: &Path, location: &str) -> Result<PathBuf, String> {
+    let relative = Path::new(location);
+    if !relative.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
+        return Err(format!("`{}` is not in the model's folder", shown(location)));
+    }
+    let missing = |_| format!("`{}` is not there", shown(location));
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let (folder, path) = (folder.canonicalize().map_err(missing)?, folder.join(relative).canonicalize().map_err(missing)?);
+    match path.starts_with(&folder) && path.is_file() {
+        true => Ok(path),
+        false => Err(format!("`{}` leads out of the model's folder", shown(location))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_in_the_folder_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("model");
+        std::fs::create_dir_all(inner.join("parts")).unwrap();
+        std::fs::write(folder.path().join("secret"), b"no").unwrap();
+        std::fs::write(inner.join("parts/weights"), b"12345678").unwrap();
+        assert!(inside(&inner, "parts/weights").is_ok() && inside(&inner, "./parts/weights").is_ok());
+        for bad in ["../secret", "parts/../../secret", "/etc/passwd", "parts", "", "nothing"] {
+            assert!(inside(&inner, bad).is_err(), "{bad}");
+        }
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink(folder.path().join("secret"), inner.join("link")).unwrap();
+            assert!(inside(&inner, "link").unwrap_err().contains("leads out"));
+            std::os::unix::fs::symlink(inner.join("parts/weights"), inner.join("same")).unwrap();
+            assert!(inside(&inner, "same").is_ok());
+        }
+    }
+}

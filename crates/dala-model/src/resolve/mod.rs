@@ -1,0 +1,98 @@
+//! From a graph to a network: walks the nodes once, with the sizes of the inputs, and knows everything about each value after.
+
+mod control;
+mod walk;
+
+use std::sync::Arc;
+
+use dala_spec::{Data, TensorType};
+
+use crate::graph::Graph;
+use crate::limits::MAX_ACTIVATIONS;
+use crate::{Layer, ModelError, Network, Port};
+pub(crate) use walk::Walk;
+
+/// Who knows the elements of a value that layers make: whoever runs them. Shapes may depend on them.
+pub(crate) trait Ask {
+    /// The elements of a value of the walk, which a node cannot do without; `why` is what to say if nobody knows.
+    fn elements(&mut self, walk: &Walk<'_>, number: usize, why: ModelError) -> Result<Arc<Data>, ModelError>;
+}
+
+/// Nobody runs the layers yet.
+pub(crate) struct Unknown;
+
+impl Ask for Unknown {
+    fn elements(&mut self, _: &Walk<'_>, _: usize, why: ModelError) -> Result<Arc<Data>, ModelError> {
+        Err(why)
+    }
+}
+
+/// The network for inputs of these types.
+pub(crate) fn resolve(graph: &Graph, ports: &[Port], types: &[TensorType]) -> Result<Network, ModelError> {
+    let mut unknown = Unknown;
+    let walk = walked(graph, ports, types, &mut unknown)?;
+    let (inputs, outputs) = (walk.inputs.clone(), walk.outputs.clone());
+    let mut network = Network { values: walk.values, layers: walk.layers, inputs, outputs };
+    tidy(&mut network);
+    check_size(&network)?;
+    Ok(network)
+}
+
+/// The walk over all nodes.
+pub(crate) fn walked<'a>(
+    graph: &'a Graph,
+    ports: &[Port],
+    types: &[TensorType],
+    ask: &'a mut dyn Ask,
+) -> Result<Walk<'a>, ModelError> {
+    let mut walk = Walk::new(graph, ask);
+    walk.whole(graph, ports, types)?;
+    Ok(walk)
+}
+
+/// Drops layers and constants that no output needs, and numbers the values that are left.
+pub(crate) fn tidy(network: &mut Network) {
+    let mut used = vec![false; network.values.len()];
+    for &number in network.inputs.iter().chain(&network.outputs) {
+        used.get_mut(number).into_iter().for_each(|used| *used = true);
+    }
+    let mut layers: Vec<Layer> = Vec::with_capacity(network.layers.len());
+    for layer in std::mem::take(&mut network.layers).into_iter().rev() {
+        if layer.outputs.iter().any(|&output| used.get(output) == Some(&true)) {
+            // What it makes for nobody is still made.
+            for &value in layer.inputs.iter().chain(&layer.outputs) {
+                used.get_mut(value).into_iter().for_each(|used| *used = true);
+            }
+            layers.push(layer);
+        }
+    }
+    layers.reverse();
+
+    let mut numbers = Vec::with_capacity(used.len());
+    let mut count = 0;
+    for &used in &used {
+        numbers.push(count);
+        count += usize::from(used);
+    }
+    let renumber = |number: &mut usize| *number = numbers.get(*number).copied().unwrap_or(*number);
+    for layer in &mut layers {
+        layer.inputs.iter_mut().for_each(renumber);
+        layer.outputs.iter_mut().for_each(renumber);
+    }
+    network.inputs.iter_mut().for_each(renumber);
+    network.outputs.iter_mut().for_each(renumber);
+    let mut used = used.iter();
+    network.values.retain(|_| used.next() == Some(&true));
+    network.layers = layers;
+}
+
+fn check_size(network: &Network) -> Result<(), ModelError> {
+    let outputs =
+        network.layers.iter().flat_map(|layer| &layer.outputs).filter_map(|&output| network.values.get(output));
+    let total = outputs.fold(0usize, |sum, value| sum.saturating_add(value.ty.shape.len()));
+    if total <= MAX_ACTIVATIONS {
+        return Ok(());
+    }
+    let what = "all layers' outputs together".to_owned();
+    Err(ModelError::TooLarge { what, limit: format!("{MAX_ACTIVATIONS} elements") })
+}
