@@ -186,6 +186,9 @@ pub(crate) struct ModelInfoArgs {
     /// How many at a time [default: 1, or what the model fixes]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(crate) batch: Option<usize>,
+    /// A size that the model leaves open; may be given several times
+    #[arg(long, value_name = "NAME=N", value_parser = named_size)]
+    pub(crate) size: Vec<(String, usize)>,
     /// Print the plan too
     #[arg(long, conflicts_with = "json")]
     pub(crate) explain: bool,
@@ -545,6 +548,12 @@ fn size(text: &str) -> Result<Shape, String> {
     let sizes: Option<Vec<usize>> = text.split('x').map(|size| size.parse().ok().filter(|size| *size > 0)).collect();
     let shape = sizes.map(Shape::from).filter(|shape| shape.image().is_some() && shape.checked_len().is_some());
     shape.ok_or_else(|| "write height, width and 1 to 4 channels, such as 480x640x3".to_owned())
+}
+
+/// A name and a number: `height=320`.
+fn named_size(text: &str) -> Result<(String, usize), String> {
+    let (name, size) = text.rsplit_once('=').ok_or("say NAME=N, such as height=320")?;
+    Ok((name.to_owned(), positive(size)?))
 }
 
 /// A count of at least one.

@@ -120,9 +120,9 @@ struct Classifier {
 impl Classifier {
     fn of(model: &Model, raw: bool) -> Result<Classifier> {
         let picture = match model.inputs() {
-            [input] if input.dtype == DType::F32 => match input.dims[..] {
+            [input] if input.dtype == DType::F32 => match &input.dims[..] {
                 [Dim::Batch | Dim::Known(1), Dim::Known(3), Dim::Known(height), Dim::Known(width)] => {
-                    Some((height, width))
+                    Some((*height, *width))
                 }
                 _ => None,
             },
@@ -138,7 +138,10 @@ impl Classifier {
         let outputs: Vec<String> = model.outputs().iter().map(described).collect();
         let output = match model.outputs() {
             [output] if output.dtype == DType::F32 => output.shape(1),
-            _ => bail!("the model does not give one number for each class: it gives {}", outputs.join(" and ")),
+            _ => None,
+        };
+        let Some(output) = output else {
+            bail!("the model does not give one number for each class: it gives {}", outputs.join(" and "));
         };
         let classes = output.len();
         let Some(axis) = output.dims().iter().position(|size| *size == classes && classes > 0) else {

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 use dala_compute::Plan;
-use dala_model::{LoadModel, Model, Network, Port};
+use dala_model::{Dim, LoadModel, Model, Network, Port};
 use dala_plan::words::format_memory;
 use serde::Serialize;
 
@@ -22,8 +22,10 @@ struct Answer<'a> {
     operators: Vec<OperatorJson>,
     parameters: usize,
     batch: usize,
-    layers: usize,
-    weight_bytes: usize,
+    /// The names of sizes that are still open.
+    open_sizes: Vec<&'a str>,
+    layers: Option<usize>,
+    weight_bytes: Option<usize>,
     plan: Option<PlanJson>,
 }
 
@@ -31,8 +33,8 @@ struct Answer<'a> {
 struct PortJson<'a> {
     name: &'a str,
     dtype: &'static str,
-    /// For the batch that is told.
-    shape: Vec<usize>,
+    /// For the batch that is told; null where a size is open.
+    shape: Vec<Option<usize>>,
 }
 
 #[derive(Serialize)]
@@ -51,19 +53,24 @@ struct PlanJson {
 
 pub(crate) fn info(args: &ModelInfoArgs, out: &mut dyn Write) -> Result<Outcome> {
     let name = args.file.display().to_string();
-    let model = onnx::open(&args.file)?;
+    let model = onnx::sized(onnx::open(&args.file)?, &args.size).with_context(|| name.clone())?;
     let batch = args.batch.unwrap_or(model.smallest_batch());
-    let network = model.resolve(batch).with_context(|| name.clone())?;
+    let whole = model.open_sizes().is_empty() && model.decided_by_values().is_none();
+    let network = whole.then(|| model.resolve(batch)).transpose().with_context(|| name.clone())?;
+    let network = network.as_ref();
     let device = device::open(&args.device)?;
-    // A file may be fine, and still be more than one kernel can be.
-    let (plan, refusal) = match device.add_model(KERNEL, &model) {
-        Ok(()) => (Some(Alone::of_kernel(&device, KERNEL, &model, batch).with_context(|| name.clone())?.plan), None),
-        Err(refusal) => (None, Some(format!("{name}: {refusal}"))),
+    // A file may be fine, and a layer still more than the device can do.
+    let (plan, refusal) = match network.map(|_| device.add_model(KERNEL, &model)) {
+        None => (None, None),
+        Some(Ok(())) => {
+            (Some(Alone::of_kernel(&device, KERNEL, &model, batch).with_context(|| name.clone())?.plan), None)
+        }
+        Some(Err(refusal)) => (None, Some(format!("{name}: {refusal}"))),
     };
     if args.json {
-        output::json(out, &answer(&name, &model, batch, &network, plan.as_ref()))?;
+        output::json(out, &answer(&name, &model, batch, network, plan.as_ref()))?;
     } else {
-        describe(out, &name, &model, batch, &network)?;
+        describe(out, &name, &model, batch, network)?;
         if let Some(plan) = &plan {
             describe_plan(out, plan, batch)?;
             if args.explain {
@@ -74,15 +81,25 @@ pub(crate) fn info(args: &ModelInfoArgs, out: &mut dyn Write) -> Result<Outcome>
     Ok(refusal.map_or(Outcome::Success, Outcome::Negative))
 }
 
-fn describe(out: &mut dyn Write, name: &str, model: &Model, batch: usize, network: &Network) -> Result<()> {
+fn describe(out: &mut dyn Write, name: &str, model: &Model, batch: usize, network: Option<&Network>) -> Result<()> {
     let port = |what: &str, port: &Port| [what.to_owned(), format!("{} {}", port.name, described(port))];
     let operators: Vec<String> = model.operators().iter().map(|(name, count)| format!("{name} {count}")).collect();
     let mut rows: Vec<[String; 2]> = model.inputs().iter().map(|input| port("input", input)).collect();
     rows.extend(model.outputs().iter().map(|output| port("output", output)));
     rows.push(["operators".to_owned(), operators.join(", ")]);
     rows.push(["parameters".to_owned(), thousands(model.parameters())]);
-    let weights = format_memory(weight_bytes(network) as u64);
-    rows.push(["layers".to_owned(), format!("{}, with {weights} of weights", network.layers.len())]);
+    if let Some(network) = network {
+        let weights = format_memory(weight_bytes(network) as u64);
+        rows.push(["layers".to_owned(), format!("{}, with {weights} of weights", network.layers.len())]);
+    }
+    let open = model.open_sizes();
+    if !open.is_empty() {
+        let sizes: Vec<String> = open.iter().map(|name| format!("--size {name}=…")).collect();
+        rows.push(["open".to_owned(), format!("{}, until a call says them, or {}", open.join(", "), sizes.join(" "))]);
+    }
+    if let Some(what) = model.decided_by_values() {
+        rows.push(["in parts".to_owned(), what.to_owned()]);
+    }
     if model.fixed_batch().is_some() {
         rows.push(["batch".to_owned(), format!("{batch}, fixed")]);
     }
@@ -103,11 +120,22 @@ fn describe_plan(out: &mut dyn Write, plan: &Plan, batch: usize) -> Result<()> {
     Ok(output::columns(out, "  ", &rows)?)
 }
 
-fn answer<'a>(file: &str, model: &'a Model, batch: usize, network: &Network, plan: Option<&Plan>) -> Answer<'a> {
+fn answer<'a>(
+    file: &str,
+    model: &'a Model,
+    batch: usize,
+    network: Option<&Network>,
+    plan: Option<&Plan>,
+) -> Answer<'a> {
+    let size = |dim: &Dim| match dim {
+        Dim::Known(size) => Some(*size),
+        Dim::Batch => Some(batch),
+        Dim::Open(_) => None,
+    };
     let port = |port: &'a Port| PortJson {
         name: &port.name,
         dtype: port.dtype.name(),
-        shape: port.shape(batch).dims().to_vec(),
+        shape: port.dims.iter().map(size).collect(),
     };
     let plan = plan.map(|plan| PlanJson {
         device: plan.device().info().backend.name(),
@@ -122,8 +150,9 @@ fn answer<'a>(file: &str, model: &'a Model, batch: usize, network: &Network, pla
         operators: model.operators().into_iter().map(|(name, count)| OperatorJson { name, count }).collect(),
         parameters: model.parameters(),
         batch,
-        layers: network.layers.len(),
-        weight_bytes: weight_bytes(network),
+        open_sizes: model.open_sizes(),
+        layers: network.map(|network| network.layers.len()),
+        weight_bytes: network.map(weight_bytes),
         plan,
     }
 }

@@ -33,6 +33,14 @@ pub(crate) fn open(file: &Path) -> Result<Model> {
     })
 }
 
+/// The same model with sizes given as `name=number`.
+pub(crate) fn sized(model: Model, sizes: &[(String, usize)]) -> Result<Model, ModelError> {
+    match sizes.is_empty() {
+        true => Ok(model),
+        false => model.with_sizes(&sizes.iter().map(|(name, size)| (name.as_str(), *size)).collect::<Vec<_>>()),
+    }
+}
+
 /// All that is not supported: a line for each operator and reason, with its nodes.
 fn unsupported(operators: &[UnsupportedOperator]) -> String {
     let mut kinds: Vec<(&str, &str, Vec<String>)> = Vec::new();
@@ -64,14 +72,16 @@ impl Alone {
 
     /// The same for a model that the device has.
     pub(crate) fn of_kernel(device: &Device, kernel: &str, model: &Model, batch: usize) -> Result<Alone> {
-        let buffer = |port: &Port| Ok(Buffer::reserve(device, port.dtype, port.shape(batch))?);
+        let buffer = |port: &Port| {
+            let open = || anyhow!("{} has open sizes {}: give them by --size", port.name, port.shape_in_words());
+            Ok(Buffer::reserve(device, port.dtype, port.shape(batch).ok_or_else(open)?)?)
+        };
         let inputs: Vec<Buffer> = model.inputs().iter().map(buffer).collect::<Result<_>>()?;
-        let [output] = model.outputs() else { bail!("the model has {} outputs", model.outputs().len()) };
-        let output = buffer(output)?;
-        let operands: Vec<&Buffer> = inputs.iter().collect();
-        let stage = Stage::run_kernel(kernel, operands, &output, ());
-        let mut pipeline = Pipeline::new().stage(stage).named(&output, "output");
-        for (port, buffer) in model.inputs().iter().zip(&inputs) {
+        let outputs: Vec<Buffer> = model.outputs().iter().map(buffer).collect::<Result<_>>()?;
+        let stage = Stage::run_kernel(kernel, &inputs, outputs.iter().collect::<Vec<_>>(), ());
+        let mut pipeline = Pipeline::new().stage(stage);
+        let ports = model.inputs().iter().zip(&inputs).chain(model.outputs().iter().zip(&outputs));
+        for (port, buffer) in ports {
             pipeline = pipeline.named(buffer, &port.name);
         }
         Ok(Alone { plan: device.compile(&pipeline)?, inputs })
@@ -108,6 +118,6 @@ mod tests {
     fn ports_have_the_batch_in_words_and_in_shapes() {
         let port = Port { name: "x".to_owned(), dtype: DType::F32, dims: vec![Dim::Batch, Dim::Known(3)] };
         assert_eq!(described(&port), "f32 {batch, 3}");
-        assert_eq!(port.shape(8), Shape::from([8, 3]));
+        assert_eq!(port.shape(8), Some(Shape::from([8, 3])));
     }
 }

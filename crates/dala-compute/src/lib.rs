@@ -72,7 +72,7 @@ pub use dala_spec::{
 pub use device::{Device, DeviceOptions, Stats};
 pub use engine::{Backend, BuiltKernel, DeviceInfo, DeviceKind, EngineError, KernelCache, Limits, attend_exit};
 pub use error::Error;
-pub use front::{Definition, Operand, Pipeline, PlanOptions, Transient};
+pub use front::{Definition, Operand, Outputs, Pipeline, PlanOptions, Transient};
 pub use memory::{BufferId, HostData, MemoryStats, Readback};
 pub use plan::{Difference, LaunchTime, Plan, Verification};
 

@@ -1,5 +1,7 @@
 //! From stages to a plan: every stage is checked, lowered and planned together with the others.
 
+use std::sync::Arc;
+
 use dala_plan::plan::{Cell, Graph, LoweredStage, plan};
 use dala_plan::work::LARGEST_INDEX;
 use dala_plan::{Blueprint, CheckedPipeline, DeviceFacts, Lowering, PipelineSpec, Rules, StageProblem, StageSpec};
@@ -19,10 +21,19 @@ pub fn compile(
     fuse: bool,
 ) -> Result<Blueprint, Vec<StageProblem>> {
     let checked = pipeline.check(|name| registry.get(name).map(|kernel| &kernel.spec))?;
-    compile_checked(pipeline, &checked, registry, facts, fuse)
+    compile_checked(pipeline, &checked, &kernels_of(pipeline, registry), facts, fuse)
 }
 
-/// As [`compile`], of a pipeline that was checked.
+/// The kernel of each stage that runs one.
+pub fn kernels_of(pipeline: &PipelineSpec, registry: &Registry) -> Vec<Option<Arc<Kernel>>> {
+    let kernel = |stage: &StageSpec| match stage {
+        StageSpec::Run { kernel, .. } => registry.get(kernel).ok().cloned(),
+        _ => None,
+    };
+    pipeline.stages.iter().map(kernel).collect()
+}
+
+/// As [`compile`], of a pipeline that was checked, with the kernel of each stage.
 ///
 /// # Errors
 ///
@@ -30,7 +41,7 @@ pub fn compile(
 pub fn compile_checked(
     pipeline: &PipelineSpec,
     checked: &CheckedPipeline,
-    registry: &Registry,
+    kernels: &[Option<Arc<Kernel>>],
     facts: &DeviceFacts,
     fuse: bool,
 ) -> Result<Blueprint, Vec<StageProblem>> {
@@ -40,14 +51,14 @@ pub fn compile_checked(
     }
     let mut calls = Vec::with_capacity(pipeline.stages.len());
     let mut labels = Vec::with_capacity(pipeline.stages.len());
-    for (stage, (what, signature)) in pipeline.stages.iter().zip(&checked.signatures).enumerate() {
+    let stages = pipeline.stages.iter().zip(&checked.signatures).zip(kernels);
+    for (stage, ((what, signature), kernel)) in stages.enumerate() {
         labels.push(what.label().to_owned());
-        calls.push(match (what, signature) {
-            (StageSpec::Run { kernel, inputs, outputs, .. }, Some(signature)) => {
+        calls.push(match (what, signature, kernel) {
+            (StageSpec::Run { inputs, outputs, .. }, Some(signature), Some(kernel)) => {
                 let further = outputs.iter().skip(1).filter_map(|output| checked.types.get(*output)?.clone());
                 let further: Vec<TensorType> = further.collect();
-                let lowered = registry.get(kernel).and_then(|kernel| lower(kernel, signature, &further, facts));
-                match lowered {
+                match lower(kernel, signature, &further, facts) {
                     Ok(Some(lowering)) => LoweredStage::Run {
                         lowering: lowering.of_stage(stage),
                         inputs: inputs.clone(),
@@ -61,8 +72,8 @@ pub fn compile_checked(
                 }
             }
             // What is copied to itself is there.
-            (StageSpec::Copy { from, to }, _) if from == to => LoweredStage::Nothing,
-            (StageSpec::Copy { from, to }, _) => {
+            (StageSpec::Copy { from, to }, ..) if from == to => LoweredStage::Nothing,
+            (StageSpec::Copy { from, to }, ..) => {
                 match checked.types[*from].as_ref().is_none_or(|ty| ty.shape.is_empty()) {
                     true => LoweredStage::Empty { outputs: vec![*to] },
                     false => LoweredStage::Copy { from: *from, to: *to },

@@ -28,7 +28,7 @@ mod reference;
 mod registry;
 pub mod table;
 
-pub use compile::{compile, compile_checked, plan_calls, supported};
+pub use compile::{compile, compile_checked, kernels_of, plan_calls, supported};
 pub use composite::Composite;
 pub use kernel::{Example, Kernel, KernelId, MakeExpr, MakeLowering, MakeParts, MakeReference, Parts, Work};
 pub use reference::Reference;

@@ -16,10 +16,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let batch: usize = arguments.next().map_or(Ok(1), |text| text.parse())?;
     let start = Instant::now();
     let model = device.load_model("model", &file)?;
-    let shape = model.inputs()[0].shape(batch);
+    let shape = model.inputs()[0].shape(batch).ok_or("the model has open sizes")?;
     let pixels: Vec<f32> = (0..shape.len()).map(|n| (n * 7919 % 1000) as f32 / 500.0 - 1.0).collect();
     let x = Buffer::from_slice(&device, &pixels, shape)?;
-    let y = Buffer::zeros(&device, DType::F32, model.outputs()[0].shape(batch))?;
+    let y = Buffer::zeros(&device, DType::F32, model.outputs()[0].shape(batch).ok_or("the model has open sizes")?)?;
     let plan = device.compile(&Pipeline::new().stage(Stage::run_kernel("model", [&x], &y, ())))?;
     println!("read and compiled in {:.1?}, {} launches", start.elapsed(), plan.launches());
     plan.run()?;

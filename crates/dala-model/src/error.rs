@@ -64,28 +64,56 @@ pub enum ModelError {
         operators: Vec<UnsupportedOperator>,
     },
     /// An element type that is not supported.
-    #[error("{what} has elements of type {found}, supported are float, double, int32, int64, uint32, uint8 and bool")]
+    #[error(
+        "{what} has elements of type {found}, supported are floats of 16, 32 and 64 bits, integers of 8 to 64 bits, and bool"
+    )]
     ElementType {
         /// The input, weight or attribute.
         what: String,
         /// Its element type.
         found: String,
     },
-    /// A weight is in another file.
-    #[error("the elements of `{tensor}` are in another file, which is not supported: save the model as one file")]
+    /// A weight is in another file that cannot be used.
+    #[error("the elements of `{tensor}` are in another file: {why}")]
     ExternalData {
         /// The weight.
         tensor: String,
+        /// What is wrong with it.
+        why: String,
     },
-    /// An axis other than the first has no size.
-    #[error(
-        "axis {axis} of input `{input}` has no fixed size: export the model with a fixed size there, only the first axis (the batch) may be open"
-    )]
-    SymbolicAxis {
+    /// Sizes are asked for that only a call says.
+    #[error("input `{input}` has open sizes {shape}: give them, or ask with the sizes of a call")]
+    OpenSizes {
         /// The input.
         input: String,
-        /// The axis.
-        axis: usize,
+        /// Its shape in words.
+        shape: String,
+    },
+    /// A size that the model does not have.
+    #[error("no open size is called `{name}`; open are {}", if .known.is_empty() { "none" } else { .known })]
+    UnknownSize {
+        /// The name.
+        name: String,
+        /// Those there are.
+        known: String,
+    },
+    /// A call with too few or too many inputs.
+    #[error("the model takes {expected} inputs, found {found}")]
+    InputCount {
+        /// How many it takes.
+        expected: usize,
+        /// How many were given.
+        found: usize,
+    },
+    /// A call with an input that does not fit.
+    #[error("input `{input}` takes {expected}, found {found}")]
+    Input {
+        /// The input.
+        input: String,
+        /// What it takes.
+        expected: String,
+        /// What was given.
+        found: String,
     },
     /// An input has no shape.
     #[error("input `{input}` has no shape: export the model with one")]
@@ -205,7 +233,10 @@ impl ModelError {
             ModelError::Unsupported { .. } => "unsupported_operator",
             ModelError::ElementType { .. } => "unsupported_element_type",
             ModelError::ExternalData { .. } => "external_data",
-            ModelError::SymbolicAxis { .. } => "symbolic_axis",
+            ModelError::OpenSizes { .. } => "open_sizes",
+            ModelError::UnknownSize { .. } => "unknown_size",
+            ModelError::InputCount { .. } => "arity",
+            ModelError::Input { .. } => "bad_input",
             ModelError::UnknownShape { .. } => "unknown_shape",
             ModelError::Cyclic { .. } => "cyclic",
             ModelError::UndefinedValue { .. } => "undefined_value",

@@ -13,7 +13,8 @@ use crate::proto::TensorProto;
 /// The `len` bytes of a tensor's elements. They are read, not mapped: a mapped file that somebody cuts short would end the process.
 pub(crate) fn elements(tensor: &TensorProto, len: usize, folder: Option<&Path>) -> Result<Bytes, ModelError> {
     let refused = |why: String| ModelError::ExternalData { tensor: shown(&tensor.name), why };
-    let entry = |key: &str| tensor.external_data.iter().find(|entry| entry.key == key).map(|entry| entry.value.as_str());
+    let entry =
+        |key: &str| tensor.external_data.iter().find(|entry| entry.key == key).map(|entry| entry.value.as_str());
     let number = |key: &str| match entry(key) {
         None => Ok(None),
         Some(text) => text.parse().map(Some).map_err(|_| refused(format!("its {key} `{}` is no number", shown(text)))),
@@ -46,7 +47,8 @@ fn inside(folder: &Path, location: &str) -> Result<PathBuf, String> {
     }
     let missing = |_| format!("`{}` is not there", shown(location));
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let (folder, path) = (folder.canonicalize().map_err(missing)?, folder.join(relative).canonicalize().map_err(missing)?);
+    let (folder, path) =
+        (folder.canonicalize().map_err(missing)?, folder.join(relative).canonicalize().map_err(missing)?);
     match path.starts_with(&folder) && path.is_file() {
         true => Ok(path),
         false => Err(format!("`{}` leads out of the model's folder", shown(location))),
@@ -59,10 +61,10 @@ mod tests {
 
     #[test]
     fn only_files_in_the_folder_are_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let inner = folder.path().join("model");
+        let folder = std::env::temp_dir().join(format!("dala-external-{}", std::process::id()));
+        let inner = folder.join("model");
         std::fs::create_dir_all(inner.join("parts")).unwrap();
-        std::fs::write(folder.path().join("secret"), b"no").unwrap();
+        std::fs::write(folder.join("secret"), b"no").unwrap();
         std::fs::write(inner.join("parts/weights"), b"12345678").unwrap();
         assert!(inside(&inner, "parts/weights").is_ok() && inside(&inner, "./parts/weights").is_ok());
         for bad in ["../secret", "parts/../../secret", "/etc/passwd", "parts", "", "nothing"] {
@@ -70,10 +72,11 @@ mod tests {
         }
         #[cfg(unix)]
         {
-            std::os::unix::fs::symlink(folder.path().join("secret"), inner.join("link")).unwrap();
+            std::os::unix::fs::symlink(folder.join("secret"), inner.join("link")).unwrap();
             assert!(inside(&inner, "link").unwrap_err().contains("leads out"));
             std::os::unix::fs::symlink(inner.join("parts/weights"), inner.join("same")).unwrap();
             assert!(inside(&inner, "same").is_ok());
         }
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -33,6 +33,9 @@ struct Inliner<'a> {
 
 impl Inliner<'_> {
     fn nodes(&mut self, nodes: Vec<NodeProto>, depth: usize) -> Result<Vec<NodeProto>, ModelError> {
+        if depth > DEEPEST {
+            return Err(too_deep());
+        }
         let mut all = Vec::with_capacity(nodes.len());
         for mut node in nodes {
             self.nodes += 1;
@@ -42,17 +45,13 @@ impl Inliner<'_> {
             }
             let key = (node.domain.clone(), node.op_type.clone(), node.overload.clone());
             if let Some(function) = self.functions.get(&key).copied() {
-                if depth == DEEPEST {
-                    let what = format!("functions inside of `{}`", shown(&node.op_type));
-                    return Err(ModelError::TooLarge { what, limit: format!("{DEEPEST} levels") });
-                }
                 let body = self.body(function, &node)?;
                 all.extend(self.nodes(body, depth + 1)?);
                 continue;
             }
             for attribute in &mut node.attribute {
                 within(attribute, |graph| {
-                    graph.node = self.nodes(std::mem::take(&mut graph.node), depth)?;
+                    graph.node = self.nodes(std::mem::take(&mut graph.node), depth + 1)?;
                     Ok(())
                 })?;
             }
@@ -80,7 +79,7 @@ impl Inliner<'_> {
         for (number, node) in nodes.iter_mut().enumerate() {
             let own = if node.name.is_empty() { format!("{}_{number}", node.op_type) } else { node.name.clone() };
             let whole = if used.name.is_empty() { prefix.clone() } else { format!("{}/", used.name) };
-            rename(node, &names, &prefix, &attributes)?;
+            rename(node, &names, &prefix, &attributes, 0)?;
             node.name = format!("{whole}{own}");
         }
         Ok(nodes)
@@ -93,7 +92,11 @@ fn rename<'u>(
     names: &HashMap<String, String>,
     prefix: &str,
     attributes: &dyn Fn(&str) -> Option<&'u AttributeProto>,
+    depth: usize,
 ) -> Result<(), ModelError> {
+    if depth > DEEPEST {
+        return Err(too_deep());
+    }
     for name in node.input.iter_mut().chain(&mut node.output).filter(|name| !name.is_empty()) {
         *name = names.get(name).cloned().unwrap_or_else(|| format!("{prefix}{name}"));
     }
@@ -112,10 +115,15 @@ fn rename<'u>(
             for name in tensors.chain(ports).filter(|name| !name.is_empty()) {
                 *name = names.get(name).cloned().unwrap_or_else(|| format!("{prefix}{name}"));
             }
-            graph.node.iter_mut().try_for_each(|node| rename(node, names, prefix, attributes))
+            graph.node.iter_mut().try_for_each(|node| rename(node, names, prefix, attributes, depth + 1))
         })?;
     }
     Ok(())
+}
+
+fn too_deep() -> ModelError {
+    let what = "functions and graphs inside of one another".to_owned();
+    ModelError::TooLarge { what, limit: format!("{DEEPEST} levels") }
 }
 
 /// Changes the graph of an attribute, if it has one.

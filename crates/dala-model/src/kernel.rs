@@ -1,31 +1,31 @@
 //! Models as kernels: loaded once, then used by name like any other.
 
-use std::collections::HashMap;
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dala_compute::Device;
 use dala_kernels::{Composite, Kernel};
 use dala_spec::{
-    Class, DType, DTypes, KernelSpec, NUMBERS, OutputDType, Shape, ShapeCall, ShapeProblem, Signature, SpecError,
-    TensorType, Tolerance,
+    Class, DType, DTypes, KernelSpec, NUMBERS, OutputDType, ShapeProblem, Signature, SpecError, TensorType, Tolerance,
 };
+use lru::LruCache;
 
 use crate::lower::lower;
-use crate::{Dim, Model, ModelError, Port};
+use crate::{Model, ModelError, Port};
 
-/// Why a model could not be loaded.
+/// Why a model could not be loaded or run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
     /// The file was refused.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// A kernel has one output.
-    #[error("the model has {found} outputs, and a kernel has one: export it with the one that matters")]
-    Outputs {
-        /// How many it has.
-        found: usize,
+    /// The host has to look at values while it runs, which a kernel cannot wait for.
+    #[error("the model is no kernel, but runs by itself (`dala model run`, `Session`): {what}")]
+    Values {
+        /// What depends on values.
+        what: String,
     },
     /// A layer does not come down to kernels.
     #[error("the model cannot be computed: {0}")]
@@ -40,7 +40,7 @@ impl LoadError {
     pub fn code(&self) -> &'static str {
         match self {
             LoadError::Model(error) => error.code(),
-            LoadError::Outputs { .. } => "outputs",
+            LoadError::Values { .. } => "decided_by_values",
             LoadError::Layer(error) => error.code(),
             LoadError::Device(error) => error.code(),
         }
@@ -76,17 +76,19 @@ impl LoadModel for Device {
     }
 }
 
-/// How many batch sizes a model remembers its calls for.
-const REMEMBERED: usize = 8;
+/// For how many sets of sizes a model remembers its calls.
+const REMEMBERED: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 
 impl Model {
-    /// The model as a kernel.
+    /// The model as a kernel, with an output for each of its own. Sizes that it leaves open are those of a call.
     ///
     /// # Errors
     ///
-    /// It has several outputs, or a layer that no kernel computes.
+    /// It has a layer that no kernel computes, or is [decided by values](Model::decided_by_values).
     pub fn kernel(&self, name: &str) -> Result<Kernel, LoadError> {
-        let [output] = self.outputs() else { return Err(LoadError::Outputs { found: self.outputs().len() }) };
+        if let Some(what) = self.decided_by_values() {
+            return Err(LoadError::Values { what: what.to_owned() });
+        }
         let operators: usize = self.operators().iter().map(|(_, count)| count).sum();
         let summary = format!("A network of {operators} operators and {} parameters", self.parameters());
         let mut spec =
@@ -94,25 +96,46 @@ impl Model {
         for (number, port) in self.inputs().iter().enumerate() {
             spec = spec.input(argument(&port.name, number, self.inputs()), only(port.dtype));
         }
-        let (inputs, result) = (self.inputs().to_vec(), output.clone());
+        let made = Arc::new(Made { model: self.clone(), known: Mutex::new(LruCache::new(REMEMBERED)) });
+        let [output, further @ ..] = self.outputs() else {
+            return Err(LoadError::Layer(SpecError::internal("a model without outputs")));
+        };
         let text = format!("{}, a row for each of the batch", output.shape_in_words());
-        let spec =
-            spec.computed(text, OutputDType::OneOf(only(output.dtype)), move |call| shape(&inputs, &result, call));
-        let made = Made { model: self.clone(), inputs: self.inputs().to_vec(), known: Mutex::default() };
+        let first = made.clone();
+        let mut spec = spec.computed(text, OutputDType::OneOf(only(output.dtype)), move |call| {
+            let types = first.types(call.inputs)?;
+            types.first().map(|ty| ty.shape.clone()).ok_or_else(|| ShapeProblem::Output("there".to_owned()))
+        });
+        if !further.is_empty() {
+            let (names, rest) = (further.iter().map(|port| port.name.clone()).collect(), made.clone());
+            spec = spec.further(names, move |inputs| Ok(rest.types(inputs)?.split_off(1)));
+        }
         // Whatever is wrong shows now, and not at the first call.
-        made.composite(self.smallest_batch()).map_err(|error| match error {
-            Failed::Model(error) => LoadError::Model(error),
-            Failed::Layer(error) => LoadError::Layer(error),
-        })?;
+        let smallest = self.inputs().iter().map(|port| {
+            let shape = port.shape(self.smallest_batch())?;
+            Some(TensorType { dtype: port.dtype, shape })
+        });
+        if let Some(types) = smallest.collect::<Option<Vec<_>>>() {
+            made.calls(&types).map_err(|error| match error {
+                Failed::Model(error) => LoadError::Model(error),
+                Failed::Layer(error) => LoadError::Layer(error),
+            })?;
+        }
         Ok(Kernel::composite(spec, move |call| made.for_call(call)))
     }
 }
 
-/// The calls of a model, for the batches that were asked for.
+/// The calls of a model, for the sizes that were asked for.
 struct Made {
     model: Model,
-    inputs: Vec<Port>,
-    known: Mutex<HashMap<usize, Arc<Composite>>>,
+    known: Mutex<LruCache<Vec<TensorType>, Calls>>,
+}
+
+/// What a model is for one set of sizes.
+#[derive(Clone)]
+struct Calls {
+    composite: Arc<Composite>,
+    outputs: Arc<[TensorType]>,
 }
 
 enum Failed {
@@ -121,57 +144,55 @@ enum Failed {
 }
 
 impl Made {
-    fn composite(&self, batch: usize) -> Result<Arc<Composite>, Failed> {
+    fn calls(&self, types: &[TensorType]) -> Result<Calls, Failed> {
         // Nothing is left half-done by a panic under this lock.
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(composite) = known().get(&batch) {
-            return Ok(composite.clone());
+        if let Some(calls) = known().get(types) {
+            return Ok(calls.clone());
         }
-        let network = self.model.resolve(batch).map_err(Failed::Model)?;
+        if let (Some(only), Some(batch)) = (self.model.fixed_batch(), self.model.batch_of(types))
+            && only != batch
+        {
+            return Err(Failed::Model(ModelError::Batch { asked: batch, allowed: only.to_string() }));
+        }
+        let network = self.model.resolve_for(types).map_err(Failed::Model)?;
         let composite = Arc::new(lower(&network).map_err(Failed::Layer)?);
-        let mut known = known();
-        if known.len() >= REMEMBERED {
-            known.clear();
+        let outputs = network.outputs.iter().filter_map(|number| Some(network.values.get(*number)?.ty.clone()));
+        let calls = Calls { composite, outputs: outputs.collect() };
+        known().put(types.to_vec(), calls.clone());
+        Ok(calls)
+    }
+
+    /// The types of all outputs.
+    fn types(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>, ShapeProblem> {
+        let ports = self.model.inputs();
+        if let Some(number) = ports.iter().zip(inputs).position(|(port, input)| !port.takes(input)) {
+            let expected = ports.get(number).map(Port::shape_in_words).unwrap_or_default();
+            return Err(ShapeProblem::Input(number, expected));
         }
-        known.insert(batch, composite.clone());
-        Ok(composite)
+        match self.calls(inputs) {
+            Ok(calls) => Ok(calls.outputs.to_vec()),
+            Err(Failed::Model(error)) => Err(ShapeProblem::Input(0, format!("that fits the model ({error})"))),
+            Err(Failed::Layer(error)) => Err(ShapeProblem::Input(0, format!("that fits the model ({error})"))),
+        }
     }
 
     fn for_call(&self, call: &Signature) -> Result<Arc<Composite>, SpecError> {
-        let batch = batch(&self.inputs, &call.inputs).unwrap_or(1);
-        self.composite(batch).map_err(|failed| match failed {
-            Failed::Layer(error) => error,
-            Failed::Model(error) => SpecError::ShapeMismatch {
+        match self.calls(&call.inputs) {
+            Ok(calls) => Ok(calls.composite),
+            Err(Failed::Layer(error)) => Err(error),
+            Err(Failed::Model(error)) => Err(SpecError::ShapeMismatch {
                 kernel: "model".to_owned(),
-                argument: "the batch".to_owned(),
+                argument: "an input".to_owned(),
                 expected: format!("that fits the model ({error})"),
-                actual: batch.to_string(),
-            },
-        })
-    }
-}
-
-/// The batch of a call: the size of the first axis that is one.
-fn batch(ports: &[Port], inputs: &[TensorType]) -> Option<usize> {
-    let mut pairs = ports.iter().zip(inputs);
-    pairs.find_map(|(port, input)| match port.dims.first() {
-        Some(Dim::Batch) => input.shape.dims().first().copied(),
-        _ => None,
-    })
-}
-
-fn shape(inputs: &[Port], output: &Port, call: &ShapeCall) -> Result<Shape, ShapeProblem> {
-    let batch = batch(inputs, call.inputs).unwrap_or(1);
-    for (number, (port, input)) in inputs.iter().zip(call.inputs).enumerate() {
-        if batch == 0 || port.shape(batch) != input.shape {
-            return Err(ShapeProblem::Input(number, port.shape_in_words()));
+                actual: call.inputs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+            }),
         }
     }
-    Ok(output.shape(batch))
 }
 
 /// The list of one type.
-fn only(dtype: DType) -> DTypes {
+pub(crate) fn only(dtype: DType) -> DTypes {
     NUMBERS.iter().position(|own| *own == dtype).map_or(&[], |place| &NUMBERS[place..=place])
 }
 

@@ -32,6 +32,7 @@ pub mod proto;
 mod read;
 mod resolve;
 mod scan;
+mod session;
 mod value;
 
 #[cfg(test)]
@@ -47,4 +48,5 @@ pub use model::Model;
 pub use network::{Layer, Network};
 pub use op::Op;
 pub use port::{Dim, Port};
+pub use session::Session;
 pub use value::Value;

@@ -1,75 +1,124 @@
 //! A file that was read.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
+use dala_spec::TensorType;
 
+use crate::error::shown;
 use crate::graph::Graph;
 use crate::limits::MAX_FILE_BYTES;
+use crate::read::OutputRemark;
 use crate::{Dim, ModelError, Network, Port, read, resolve};
 
-/// A model from a file: checked, and with its batch size open if the file leaves it open.
+/// A model from a file: checked, and with the sizes open that the file leaves open.
 #[derive(Clone, Debug)]
 pub struct Model {
-    graph: Graph,
+    pub(crate) graph: Arc<Graph>,
     inputs: Vec<Port>,
     outputs: Vec<Port>,
+    remarks: Arc<Vec<OutputRemark>>,
     operators: Vec<(String, usize)>,
     parameters: usize,
     /// The smallest batch that fits the shapes in the file, and whether it is the only one.
     smallest: usize,
     only: bool,
+    /// What depends on the values of its inputs, if something does that must be known beforehand.
+    decided: Option<String>,
 }
 
 impl Model {
-    /// Reads a model from the bytes of an ONNX file and checks all of it, once, with the smallest batch: mostly one.
+    /// Reads a model from the bytes of an ONNX file. If only its batch is open, all of it is checked, once, with the smallest
+    /// batch: mostly one. Weights in other files are not found: see [`Model::open`].
     ///
     /// # Errors
     /// A [`ModelError`] for anything that is not a supported model; nodes that are not supported are listed all at once.
     pub fn read(bytes: impl Into<Bytes>) -> Result<Model, ModelError> {
-        let read::File { graph, inputs, outputs, operators, parameters } = read::read(bytes.into())?;
-        let (smallest, only) = (1, false);
-        let mut model = Model { graph, inputs, outputs: Vec::new(), operators, parameters, smallest, only };
-        let network = model.check()?;
-        let (open, smallest) = (model.fixed_batch().is_none(), model.smallest);
-        model.outputs = outputs
-            .into_iter()
-            .zip(network.outputs.iter().filter_map(|&number| network.values.get(number)))
-            .map(|((name, fixed), value)| {
-                let mut dims: Vec<Dim> = value.ty.shape.dims().iter().map(|&dim| Dim::Known(dim)).collect();
-                // That is the network's batch. What the file says about outputs is a remark, so it decides only this.
-                if let Some(first) = dims.first_mut().filter(|first| open && !fixed && **first == Dim::Known(smallest))
-                {
-                    *first = Dim::Batch;
+        Model::from_file(read::read(bytes.into(), None)?)
+    }
+
+    fn from_file(file: read::File) -> Result<Model, ModelError> {
+        let read::File { graph, inputs, outputs, operators, parameters } = file;
+        let (graph, remarks) = (Arc::new(graph), Arc::new(outputs));
+        let (smallest, only, decided) = (1, false, None);
+        let outputs = Vec::new();
+        Model { graph, inputs, outputs, remarks, operators, parameters, smallest, only, decided }.settled()
+    }
+
+    /// The same, checked as far as it can be, with what is known about its outputs.
+    fn settled(mut self) -> Result<Model, ModelError> {
+        (self.smallest, self.only, self.decided) = (1, false, None);
+        let network = match self.open_sizes().is_empty() {
+            true => match self.check() {
+                Err(error @ ModelError::NotConstant { .. }) => {
+                    self.decided = Some(error.to_string());
+                    None
                 }
-                Port { name, dtype: value.ty.dtype, dims }
-            })
-            .collect();
-        Ok(model)
+                other => Some(other?),
+            },
+            false => None,
+        };
+        let (open, smallest) = (self.fixed_batch().is_none(), self.smallest);
+        let mut outputs = Vec::with_capacity(self.remarks.len());
+        for (place, remark) in self.remarks.iter().enumerate() {
+            let value = network.as_ref().and_then(|network| network.values.get(*network.outputs.get(place)?));
+            let name = remark.name.clone();
+            outputs.push(match value {
+                Some(value) => {
+                    let mut dims: Vec<Dim> = value.ty.shape.dims().iter().map(|&dim| Dim::Known(dim)).collect();
+                    // That is the network's batch. What the file says about outputs is a remark, so it decides only this.
+                    let fixed = matches!(remark.dims.as_ref().and_then(|dims| dims.first()), Some(Dim::Known(_)));
+                    if let Some(first) =
+                        dims.first_mut().filter(|first| open && !fixed && **first == Dim::Known(smallest))
+                    {
+                        *first = Dim::Batch;
+                    }
+                    Port { name, dtype: value.ty.dtype, dims }
+                }
+                // Until a call says more.
+                None => {
+                    let missing = || ModelError::UnknownShape { input: shown(&name) };
+                    let dims = remark.dims.clone().unwrap_or_else(|| vec![Dim::Open("…".to_owned())]);
+                    Port { dtype: remark.dtype.ok_or_else(missing)?, name, dims }
+                }
+            });
+        }
+        self.outputs = outputs;
+        Ok(self)
     }
 
     /// The network for the smallest batch, which is found on the way.
     fn check(&mut self) -> Result<Network, ModelError> {
         if let Some(fixed) = self.fixed_batch() {
             self.smallest = fixed;
-            return resolve::resolve(&self.graph, &self.inputs, fixed);
+            return self.network(fixed);
         }
-        let error = match resolve::resolve(&self.graph, &self.inputs, 1) {
+        let error = match self.network(1) {
             Err(error @ (ModelError::ShapeMismatch { .. } | ModelError::BadValue { .. })) => error,
             other => return other,
         };
         // A shape that is written down may be one for several.
         for batch in self.graph.batches() {
-            if let Ok(network) = resolve::resolve(&self.graph, &self.inputs, batch) {
+            if let Ok(network) = self.network(batch) {
                 self.smallest = batch;
-                self.only = resolve::resolve(&self.graph, &self.inputs, batch * 2).is_err();
+                self.only = self.network(batch * 2).is_err();
                 return Ok(network);
             }
         }
         Err(error)
     }
 
-    /// Reads the ONNX file at `path`.
+    fn network(&self, batch: usize) -> Result<Network, ModelError> {
+        let ty = |port: &Port| match port.shape(batch) {
+            Some(shape) => Ok(TensorType { dtype: port.dtype, shape }),
+            None => Err(ModelError::OpenSizes { input: shown(&port.name), shape: port.shape_in_words() }),
+        };
+        let types = self.inputs.iter().map(ty).collect::<Result<Vec<_>, _>>()?;
+        resolve::resolve(&self.graph, &self.inputs, &types)
+    }
+
+    /// Reads the ONNX file at `path`. Weights may be in other files, in its folder or below it.
     ///
     /// # Errors
     /// [`ModelError::Io`] if the file cannot be read, and everything that [`Model::read`] gives.
@@ -79,7 +128,57 @@ impl Model {
         if size > MAX_FILE_BYTES {
             return Err(ModelError::TooLarge { what: "the file".to_owned(), limit: format!("{MAX_FILE_BYTES} bytes") });
         }
-        Model::read(std::fs::read(path).map_err(failed)?)
+        let bytes = std::fs::read(path).map_err(failed)?;
+        Model::from_file(read::read(bytes.into(), path.parent())?)
+    }
+
+    /// The same model with some of its open sizes fixed, by their names as [`Port::dims`] has them, or by the port's name and the
+    /// number of the axis: `("x.2", 320)`. `batch` is the open size of first axes.
+    ///
+    /// # Errors
+    /// [`ModelError::UnknownSize`] for a name that no size has, and what is wrong with the model for these sizes.
+    pub fn with_sizes(&self, sizes: &[(&str, usize)]) -> Result<Model, ModelError> {
+        let mut model = self.clone();
+        for &(name, size) in sizes {
+            let mut found = false;
+            for port in &mut model.inputs {
+                for (axis, dim) in port.dims.iter_mut().enumerate() {
+                    let own = match dim {
+                        Dim::Known(_) => continue,
+                        Dim::Batch => "batch",
+                        Dim::Open(own) => own.as_str(),
+                    };
+                    if name == own || name == format!("{}.{axis}", port.name) {
+                        *dim = Dim::Known(size);
+                        found = true;
+                    }
+                }
+            }
+            if !found {
+                let known = model.open_sizes().join(", ");
+                return Err(ModelError::UnknownSize { name: shown(name), known });
+            }
+        }
+        model.settled()
+    }
+
+    /// The names of sizes that are open beside the batch, each once.
+    pub fn open_sizes(&self) -> Vec<&str> {
+        let mut names = Vec::new();
+        for dim in self.inputs.iter().flat_map(|port| &port.dims) {
+            if let Dim::Open(name) = dim
+                && !names.contains(&name.as_str())
+            {
+                names.push(name.as_str());
+            }
+        }
+        names
+    }
+
+    /// What must be known of the inputs' values before everything else is, in words. Such a model runs in parts, with the host
+    /// deciding between them: in a [`Session`](crate::Session), not as a kernel.
+    pub fn decided_by_values(&self) -> Option<&str> {
+        self.decided.as_deref()
     }
 
     /// The inputs, in the order of the file; weights are not among them.
@@ -117,6 +216,15 @@ impl Model {
         })
     }
 
+    /// The batch of inputs: the size of the first axis that is one.
+    pub(crate) fn batch_of(&self, types: &[TensorType]) -> Option<usize> {
+        let mut pairs = self.inputs.iter().zip(types);
+        pairs.find_map(|(port, ty)| match port.dims.first() {
+            Some(Dim::Batch) => ty.shape.dims().first().copied(),
+            _ => None,
+        })
+    }
+
     /// The smallest batch size that the model takes.
     pub fn smallest_batch(&self) -> usize {
         self.smallest
@@ -125,14 +233,38 @@ impl Model {
     /// The model for this batch size, with every shape known and every constant computed.
     ///
     /// # Errors
-    /// [`ModelError::Batch`] for a size that the model does not take, and whatever is wrong with the shapes.
+    /// [`ModelError::Batch`] for a size that the model does not take, [`ModelError::OpenSizes`] if others are open too, and
+    /// whatever is wrong with the shapes.
     pub fn resolve(&self, batch: usize) -> Result<Network, ModelError> {
         let allowed = match self.fixed_batch() {
             Some(fixed) if fixed != batch => fixed.to_string(),
             _ if batch == 0 => "at least 1".to_owned(),
-            _ => return resolve::resolve(&self.graph, &self.inputs, batch),
+            _ => return self.network(batch),
         };
         Err(ModelError::Batch { asked: batch, allowed })
+    }
+
+    /// The model for inputs of these types, with every shape known and every constant computed.
+    ///
+    /// # Errors
+    /// [`ModelError::Input`] for a type that the model does not take, and whatever is wrong with the shapes.
+    pub fn resolve_for(&self, types: &[TensorType]) -> Result<Network, ModelError> {
+        self.check_inputs(types)?;
+        resolve::resolve(&self.graph, &self.inputs, types)
+    }
+
+    pub(crate) fn check_inputs(&self, types: &[TensorType]) -> Result<(), ModelError> {
+        if types.len() != self.inputs.len() {
+            return Err(ModelError::InputCount { expected: self.inputs.len(), found: types.len() });
+        }
+        match self.inputs.iter().zip(types).find(|(port, ty)| !port.takes(ty)) {
+            None => Ok(()),
+            Some((port, ty)) => Err(ModelError::Input {
+                input: shown(&port.name),
+                expected: format!("{} {}", port.dtype, port.shape_in_words()),
+                found: ty.to_string(),
+            }),
+        }
     }
 }
 
@@ -191,9 +323,20 @@ mod tests {
     }
 
     #[test]
-    fn only_the_first_axis_may_be_open() {
-        let error = Model::read(single(13, "Relu", &[-1, 2, -1], vec![], vec![]).bytes()).unwrap_err();
-        assert!(matches!(error, ModelError::SymbolicAxis { axis: 2, .. }), "{error}");
+    fn any_size_may_be_open_until_a_call() {
+        let model = Model::read(single(13, "Relu", &[-1, 2, -1], vec![], vec![]).bytes()).unwrap();
+        assert_eq!(model.open_sizes(), ["n"]);
+        assert_eq!(model.resolve(1).unwrap_err().code(), "open_sizes");
+        let types = |dims: &[usize]| [TensorType::new(DType::F32, dims)];
+        let network = model.resolve_for(&types(&[3, 2, 5])).unwrap();
+        assert_eq!(network.values[network.outputs[0]].ty.shape.dims(), [3, 2, 5]);
+        assert_eq!(model.resolve_for(&types(&[3, 4, 5])).unwrap_err().code(), "bad_input");
+        assert_eq!(model.resolve_for(&[]).unwrap_err().code(), "arity");
+        let fixed = model.with_sizes(&[("n", 7)]).unwrap();
+        assert_eq!(fixed.resolve(2).unwrap().values[0].ty.shape.dims(), [2, 2, 7]);
+        assert_eq!(fixed.outputs()[0].dims, [Dim::Batch, Dim::Known(2), Dim::Known(7)]);
+        assert_eq!(model.with_sizes(&[("x.2", 7)]).unwrap().inputs(), fixed.inputs());
+        assert_eq!(model.with_sizes(&[("m", 7)]).unwrap_err().code(), "unknown_size");
     }
 
     #[test]

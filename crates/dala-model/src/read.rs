@@ -35,6 +35,7 @@ pub(crate) struct File {
 }
 
 /// What a file says about an output. The nodes decide what it is.
+#[derive(Debug)]
 pub(crate) struct OutputRemark {
     pub(crate) name: String,
     pub(crate) dtype: Option<DType>,
@@ -131,8 +132,7 @@ impl Reader<'_> {
     }
 
     fn find(&mut self, name: &str, reader: impl Fn() -> String) -> Result<usize, ModelError> {
-        find(&mut self.scopes, name)
-            .ok_or_else(|| ModelError::UndefinedValue { node: reader(), value: shown(name) })
+        find(&mut self.scopes, name).ok_or_else(|| ModelError::UndefinedValue { node: reader(), value: shown(name) })
     }
 
     /// Adds a tensor of the file to those there are.
@@ -333,7 +333,13 @@ fn check_operators(
             if depth == DEEPEST {
                 return Err(too_deep());
             }
-            check_operators(&GraphProto::decode(graph.clone()).map_err(undecoded)?, opset, depth + 1, unsupported, counts)?;
+            check_operators(
+                &GraphProto::decode(graph.clone()).map_err(undecoded)?,
+                opset,
+                depth + 1,
+                unsupported,
+                counts,
+            )?;
         }
     }
     Ok(())
@@ -436,8 +442,10 @@ fn remark(output: &ValueInfoProto) -> OutputRemark {
     let tensor = output.r#type.as_ref().and_then(|ty| ty.tensor_type.as_ref());
     let dims = tensor.and_then(|tensor| tensor.shape.as_ref()).map(|shape| {
         let dims = shape.dim.iter().take(MAX_RANK).enumerate();
-        dims.map(|(axis, dim)| known_size(dim).map_or_else(|| Dim::Open(size_name(&output.name, axis, dim)), Dim::Known))
-            .collect()
+        dims.map(|(axis, dim)| {
+            known_size(dim).map_or_else(|| Dim::Open(size_name(&output.name, axis, dim)), Dim::Known)
+        })
+        .collect()
     });
     let dtype = tensor.and_then(|tensor| element_type::dtype(tensor.elem_type).ok());
     OutputRemark { name: output.name.clone(), dtype, dims }

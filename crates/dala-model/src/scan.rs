@@ -66,7 +66,9 @@ impl Counts {
         let (count, limit, what) = match (kind, field) {
             (Kind::Graph, 1) | (Kind::Function, 7) => (&mut self.nodes, MAX_NODES, "nodes"),
             (Kind::Graph, 5 | 11 | 12) => (&mut self.values, MAX_VALUES, "weights, inputs and outputs"),
-            (Kind::Node, 1 | 2) | (Kind::Function, 4 | 5) => (&mut self.names, MAX_NAMES, "names of inputs and outputs of nodes"),
+            (Kind::Node, 1 | 2) | (Kind::Function, 4 | 5) => {
+                (&mut self.names, MAX_NAMES, "names of inputs and outputs of nodes")
+            }
             (Kind::Node, 5) => (&mut self.attributes, MAX_ATTRIBUTES, "attributes"),
             (Kind::Attribute, 5) => (&mut self.values, MAX_VALUES, "weights, inputs and outputs"),
             (Kind::Shape, 1) => (&mut self.dimensions, MAX_DIMENSIONS, "dimensions of inputs and outputs"),

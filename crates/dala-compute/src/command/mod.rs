@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use dala_kernels::Kernel;
 use dala_schedule::{CommandId, CommandState, Lane, Submission, Ticket, Time, WhenFull};
 use dala_spec::Params;
 
@@ -171,9 +172,7 @@ impl Device {
         output: &Buffer,
         params: impl Into<Params>,
     ) -> Result<(), Error> {
-        let mut job = Job::default();
-        self.core().prepare_kernel(&mut job, kernel, inputs, &[output], &params.into())?;
-        self.core().run(job)
+        self.run_to(kernel, inputs, &[output], params)
     }
 
     /// As [`run`](Device::run), of a kernel with several outputs: all of them, in their order.
@@ -188,9 +187,30 @@ impl Device {
         outputs: &[&Buffer],
         params: impl Into<Params>,
     ) -> Result<(), Error> {
+        self.run_kernel(self.core().registry().get(kernel)?, inputs, outputs, params)
+    }
+
+    /// As [`run_to`](Device::run_to), of a kernel that the device need not know by name. What is compiled for its calls is
+    /// remembered until it is [forgotten](Device::forget).
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Device::run).
+    pub fn run_kernel(
+        &self,
+        kernel: &Arc<Kernel>,
+        inputs: &[&Buffer],
+        outputs: &[&Buffer],
+        params: impl Into<Params>,
+    ) -> Result<(), Error> {
         let mut job = Job::default();
         self.core().prepare_kernel(&mut job, kernel, inputs, outputs, &params.into())?;
         self.core().run(job)
+    }
+
+    /// Forgets what was compiled for calls of a kernel, and the device memory that it holds. Calls that run go on.
+    pub fn forget(&self, kernel: &Kernel) {
+        self.core().calls.forget(kernel.id);
     }
 
     /// Queues stages in the default lane, to be executed in order, and returns at once; unless the lane is full: then it waits

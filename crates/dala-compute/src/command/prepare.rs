@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use dala_kernels::Kernel;
 use dala_spec::{Params, SpecError, TensorType, validate, validate_further};
 use smallvec::SmallVec;
 
@@ -50,7 +51,7 @@ impl Core {
             Stage::RunKernel { kernel, inputs, outputs, params } => {
                 let inputs: SmallVec<[&Buffer; 4]> = inputs.iter().map(buffer_of).collect::<Result<_, _>>()?;
                 let outputs: SmallVec<[&Buffer; 1]> = outputs.iter().map(buffer_of).collect::<Result<_, _>>()?;
-                self.prepare_kernel(job, kernel, &inputs, &outputs, params)
+                self.prepare_kernel(job, self.registry().get(kernel)?, &inputs, &outputs, params)
             }
             Stage::CopyBuffer { from, to } => self.prepare_copy(job, buffer_of(from)?, buffer_of(to)?),
             Stage::WriteBuffer { to, data } => {
@@ -84,13 +85,11 @@ impl Core {
     pub(crate) fn prepare_kernel<'a>(
         self: &Arc<Core>,
         job: &mut Job,
-        kernel: &str,
+        kernel: &Arc<Kernel>,
         inputs: &[&'a Buffer],
         outputs: &[&'a Buffer],
         params: &Params,
     ) -> Result<(), Error> {
-        let registry = self.registry();
-        let kernel = registry.get(kernel)?;
         for buffer in inputs.iter().chain(outputs) {
             buffer.check_device(self)?;
         }
@@ -116,7 +115,7 @@ impl Core {
         };
         let numbers = inputs.iter().chain(outputs).copied().map(&mut number).collect();
         let call = KernelCall { kernel, signature: &signature, further, buffers: numbers };
-        let compiled = self.calls.kernel(&call, &registry, self.facts(), job.only_planned)?;
+        let compiled = self.calls.kernel(&call, self.facts(), job.only_planned)?;
         let values = compiled.values(|_| Some(&signature))?;
         push_call(job, &compiled, values, &buffers)
     }

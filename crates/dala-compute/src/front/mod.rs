@@ -7,5 +7,5 @@ mod pipeline;
 mod text;
 
 pub use definition::Definition;
-pub use operand::{Operand, Transient};
+pub use operand::{Operand, Outputs, Transient};
 pub use pipeline::{Pipeline, PlanOptions};

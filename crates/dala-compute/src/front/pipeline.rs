@@ -128,12 +128,8 @@ impl Device {
         let Cells { spec, buffers } = Cells::of(core, pipeline)?;
         let registry = core.registry();
         let checked = spec.check(|name| registry.get(name).map(|kernel| &kernel.spec))?;
-        let blueprint = dala_kernels::compile_checked(&spec, &checked, &registry, core.facts(), options.fuse)?;
-        let kernel = |stage: &StageSpec| match stage {
-            StageSpec::Run { kernel, .. } => registry.get(kernel).ok().cloned(),
-            _ => None,
-        };
-        let kernels = spec.stages.iter().map(kernel).collect();
+        let kernels = dala_kernels::kernels_of(&spec, &registry);
+        let blueprint = dala_kernels::compile_checked(&spec, &checked, &kernels, core.facts(), options.fuse)?;
         let compiled = Compiled::new(blueprint, spec, kernels, core.facts());
         let values = compiled.values(|stage| checked.signatures.get(stage).and_then(Option::as_ref))?;
         Ok(Plan::new(core, Arc::new(compiled), Arc::new(values), buffers))

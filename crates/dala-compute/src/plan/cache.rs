@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use dala_kernels::{Kernel, KernelId, Registry, Work};
+use dala_kernels::{Kernel, KernelId, Work};
 use dala_plan::plan::{Cell, LoweredStage};
 use dala_plan::work::Map;
 use dala_plan::{CellSpec, CheckedPipeline, DeviceFacts, Lowering, PipelineSpec, Place, StageSpec, Task};
@@ -93,11 +93,12 @@ impl KernelCall<'_> {
         (spec, checked)
     }
 
-    fn compile(&self, registry: &Registry, facts: &DeviceFacts) -> Result<Compiled, Error> {
+    fn compile(&self, facts: &DeviceFacts) -> Result<Compiled, Error> {
         let (spec, checked) = self.pipeline();
-        let blueprint = dala_kernels::compile_checked(&spec, &checked, registry, facts, true)
+        let kernels = vec![Some(self.kernel.clone())];
+        let blueprint = dala_kernels::compile_checked(&spec, &checked, &kernels, facts, true)
             .map_err(|mut problems| Error::Spec(problems.swap_remove(0).error))?;
-        Ok(Compiled::new(blueprint, spec, vec![Some(self.kernel.clone())], facts))
+        Ok(Compiled::new(blueprint, spec, kernels, facts))
     }
 }
 
@@ -113,7 +114,6 @@ impl Calls {
     pub(crate) fn kernel(
         &self,
         call: &KernelCall,
-        registry: &Registry,
         facts: &DeviceFacts,
         only_planned: bool,
     ) -> Result<Arc<Compiled>, Error> {
@@ -127,7 +127,7 @@ impl Calls {
         };
         self.get(key, || match only_planned {
             true => Err(Error::Unplanned { kernel: kernel.spec.name.clone() }),
-            false => call.compile(registry, facts),
+            false => call.compile(facts),
         })
     }
 
@@ -149,6 +149,16 @@ impl Calls {
         let compiled = Arc::new(compile()?);
         self.0.lock().unwrap_or_else(PoisonError::into_inner).put(key, compiled.clone());
         Ok(compiled)
+    }
+
+    /// Forgets the calls of a kernel.
+    pub(crate) fn forget(&self, kernel: KernelId) {
+        let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = |key: &CallKey| matches!(key, CallKey::Kernel { kernel: own, .. } if *own == kernel);
+        let own: Vec<CallKey> = calls.iter().filter(|(key, _)| own(key)).map(|(key, _)| key.clone()).collect();
+        for key in own {
+            calls.pop(&key);
+        }
     }
 
     /// Forgets what holds device memory.

@@ -166,7 +166,14 @@ impl Target for Model {
             }
         };
         progress.past("made a kernel");
-        let ty = |port: &dala_model::Port| TensorType::new(port.dtype, port.shape(smallest));
+        // Open sizes are something small.
+        let size = |dim: &dala_model::Dim| match dim {
+            dala_model::Dim::Known(size) => *size,
+            dala_model::Dim::Batch => smallest,
+            dala_model::Dim::Open(_) => 8,
+        };
+        let ty =
+            |port: &dala_model::Port| TensorType::new(port.dtype, port.dims.iter().map(size).collect::<Vec<usize>>());
         let mut cells: Vec<CellSpec> =
             model.inputs().iter().map(|port| CellSpec::external(&port.name, ty(port))).collect();
         cells.extend(model.outputs().iter().map(|port| CellSpec::external("out", ty(port))));

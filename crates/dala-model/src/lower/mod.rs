@@ -13,12 +13,12 @@ use crate::Network;
 pub(crate) use layout::{Order, dims_last};
 pub(crate) use lowerer::{Lowerer, ints};
 
-/// The calls that compute a network's first output.
+/// The calls that compute a network's outputs.
 pub(crate) fn lower(network: &Network) -> Result<Composite, SpecError> {
     let mut lowerer = Lowerer::new(&network.values, &network.inputs);
     for layer in &network.layers {
         lowerer.at(&layer.name, &layer.inputs, &layer.outputs);
         layer.op.compute().lower(&mut lowerer)?;
     }
-    lowerer.result(network.outputs.first().copied().unwrap_or_default())
+    lowerer.results(&network.outputs)
 }

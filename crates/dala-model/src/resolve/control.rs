@@ -49,7 +49,10 @@ impl<'a> Walk<'a> {
                 let mut list = at.list(&inputs, 0)?.to_vec();
                 let place = match inputs.get(1) {
                     Some(Some(_)) => self.place(at, at.tensor(&inputs, 1)?, list.len())?,
-                    _ => list.len().checked_sub(1).ok_or_else(|| at.bad("the list", "one that is not empty", "an empty one"))?,
+                    _ => list
+                        .len()
+                        .checked_sub(1)
+                        .ok_or_else(|| at.bad("the list", "one that is not empty", "an empty one"))?,
                 };
                 list.remove(place);
                 Ok(vec![Held::List(list)])
@@ -138,7 +141,8 @@ impl<'a> Walk<'a> {
         for (number, axis) in scanned.iter().zip(&axes) {
             let dims = self.values.get(*number).map(|value| value.ty.shape.dims().to_vec()).unwrap_or_default();
             let axis = if *axis < 0 { axis + dims.len() as i64 } else { *axis };
-            let size = usize::try_from(axis).ok().and_then(|axis| dims.get(axis).copied()).ok_or_else(|| at.missing())?;
+            let size =
+                usize::try_from(axis).ok().and_then(|axis| dims.get(axis).copied()).ok_or_else(|| at.missing())?;
             if length.replace(size).is_some_and(|other| other != size) {
                 return Err(at.bad("the inputs", "of one length", size));
             }
@@ -194,7 +198,11 @@ impl<'a> Walk<'a> {
                 (Some(_), true) => {
                     let declared = body.outputs.get(first + place).and_then(|output| body.declared.get(output));
                     let Some(ty) = declared else {
-                        return Err(at.bad("the loop", "one that runs at least once, as it says no shape", "no rounds"));
+                        return Err(at.bad(
+                            "the loop",
+                            "one that runs at least once, as it says no shape",
+                            "no rounds",
+                        ));
                     };
                     let dims: Vec<usize> = [0].into_iter().chain(ty.shape.dims().iter().copied()).collect();
                     self.constant(String::new(), Shape::from(dims), Data::collect(ty.dtype, []))

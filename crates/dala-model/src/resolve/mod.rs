@@ -29,25 +29,22 @@ impl Ask for Unknown {
 
 /// The network for inputs of these types.
 pub(crate) fn resolve(graph: &Graph, ports: &[Port], types: &[TensorType]) -> Result<Network, ModelError> {
-    let mut unknown = Unknown;
-    let walk = walked(graph, ports, types, &mut unknown)?;
-    let (inputs, outputs) = (walk.inputs.clone(), walk.outputs.clone());
-    let mut network = Network { values: walk.values, layers: walk.layers, inputs, outputs };
+    let mut network = walked(graph, ports, types, &mut Unknown)?;
     tidy(&mut network);
     check_size(&network)?;
     Ok(network)
 }
 
-/// The walk over all nodes.
-pub(crate) fn walked<'a>(
-    graph: &'a Graph,
+/// Everything that a walk over all nodes finds, with what nobody needs.
+pub(crate) fn walked(
+    graph: &Graph,
     ports: &[Port],
     types: &[TensorType],
-    ask: &'a mut dyn Ask,
-) -> Result<Walk<'a>, ModelError> {
+    ask: &mut dyn Ask,
+) -> Result<Network, ModelError> {
     let mut walk = Walk::new(graph, ask);
     walk.whole(graph, ports, types)?;
-    Ok(walk)
+    Ok(Network { values: walk.values, layers: walk.layers, inputs: walk.inputs, outputs: walk.outputs })
 }
 
 /// Drops layers and constants that no output needs, and numbers the values that are left.
@@ -86,7 +83,7 @@ pub(crate) fn tidy(network: &mut Network) {
     network.layers = layers;
 }
 
-fn check_size(network: &Network) -> Result<(), ModelError> {
+pub(crate) fn check_size(network: &Network) -> Result<(), ModelError> {
     let outputs =
         network.layers.iter().flat_map(|layer| &layer.outputs).filter_map(|&output| network.values.get(output));
     let total = outputs.fold(0usize, |sum, value| sum.saturating_add(value.ty.shape.len()));

@@ -45,11 +45,13 @@ pub(crate) struct Walk<'a> {
     constants: HashMap<(usize, usize), usize>,
     budget: Budget,
     /// Taken out while it is asked.
-    ask: Option<&'a mut dyn Ask>,
+    ask: Option<&'a mut (dyn Ask + 'a)>,
+    /// How often it was asked before.
+    pub(crate) asked: usize,
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(graph: &Graph, ask: &'a mut dyn Ask) -> Walk<'a> {
+    pub(super) fn new(graph: &Graph, ask: &'a mut (dyn Ask + 'a)) -> Walk<'a> {
         Walk {
             values: Vec::new(),
             layers: Vec::new(),
@@ -59,6 +61,7 @@ impl<'a> Walk<'a> {
             constants: HashMap::new(),
             budget: Budget::new(graph.elements),
             ask: Some(ask),
+            asked: 0,
         }
     }
 
@@ -191,7 +194,8 @@ impl<'a> Walk<'a> {
                     }),
                 };
                 let inputs = inputs.into_iter().map(tensor).collect::<Result<Vec<_>, _>>()?;
-                let numbers = self.apply(&Use::of(node, self.frame().graph), &inputs)?;
+                let used = Use::of(node, self.frame().graph);
+                let numbers = self.apply(&used, &inputs)?;
                 numbers.into_iter().map(Held::Tensor).collect()
             }
         };
@@ -210,6 +214,7 @@ impl<'a> Walk<'a> {
         let Some(ask) = self.ask.take() else { return Err(why) };
         let data = ask.elements(self, number, why);
         self.ask = Some(ask);
+        self.asked += 1;
         let data = data?;
         if let Some(value) = self.values.get_mut(number) {
             value.constant = Some(data.clone());

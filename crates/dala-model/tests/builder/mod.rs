@@ -18,7 +18,14 @@ pub(crate) struct Net {
 impl Net {
     pub(crate) fn new(opset: i64) -> Net {
         let sets = vec![OperatorSetIdProto { domain: String::new(), version: opset }];
-        Net { model: ModelProto { ir_version: 8, graph: Some(GraphProto::default()), opset_import: sets, functions: Vec::new() } }
+        Net {
+            model: ModelProto {
+                ir_version: 8,
+                graph: Some(GraphProto::default()),
+                opset_import: sets,
+                functions: Vec::new(),
+            },
+        }
     }
 
     pub(crate) fn graph(&mut self) -> &mut GraphProto {
@@ -62,6 +69,7 @@ impl Net {
 
     pub(crate) fn node(mut self, op: &str, inputs: &[&str], output: &str, attribute: Vec<AttributeProto>) -> Net {
         self.graph().node.push(NodeProto {
+            overload: String::new(),
             input: inputs.iter().map(|&name| name.to_owned()).collect(),
             output: vec![output.to_owned()],
             name: format!("the_{output}"),

@@ -197,9 +197,8 @@ impl Graph {
                     current[to] = Some(target);
                 }
                 LoweredStage::Run { lowering, inputs, outputs } => {
-                    let target = |output: &usize| {
-                        graph.value(cells[*output].ty.clone(), Origin::Written, &cells[*output].name)
-                    };
+                    let target =
+                        |output: &usize| graph.value(cells[*output].ty.clone(), Origin::Written, &cells[*output].name);
                     let targets: Vec<ValueId> = outputs.iter().map(target).collect();
                     let sources: Vec<Option<ValueId>> = inputs.iter().map(|input| current[*input]).collect();
                     graph.inline(lowering, &sources, &targets, stage, barrier_epoch)?;

@@ -344,7 +344,11 @@ fn random_calls(random: &mut Random) -> (Vec<Cell>, Vec<LoweredStage>) {
             }
             (false, _) if source.shape == Shape::from(RGBA) && target.shape == Shape::from(GRAY) => {
                 let text = random.pick(&["x.r * 0.5 + x.g * 0.25 + x.b * 0.25", "x.a"]);
-                LoweredStage::Run { lowering: self::call(text, &[source], target), inputs: vec![from], outputs: vec![to] }
+                LoweredStage::Run {
+                    lowering: self::call(text, &[source], target),
+                    inputs: vec![from],
+                    outputs: vec![to],
+                }
             }
             // One element that counts everywhere.
             (false, _) if source.shape.len() == 1 => {

@@ -583,6 +583,7 @@ pub(crate) fn model<'a>(env: Env<'a>, model: &Loaded) -> Term<'a> {
     let size = |dim: &Dim| match dim {
         Dim::Known(size) => size.encode(env),
         Dim::Batch => atoms::batch().encode(env),
+        Dim::Open(name) => name.encode(env),
     };
     let port = |port: &Port| {
         let dims: Vec<Term> = port.dims.iter().map(size).collect();

@@ -1,0 +1,198 @@
+//! Real models beside the outputs that ONNX Runtime has for them: `zoo FOLDER MODELS [--device NAME] [ID...]`.
+//!
+//! FOLDER has `zoo.json`, which says what the models are, and `golden/`, their inputs and outputs; MODELS has the files, as
+//! `ID.onnx`. Prints a line for each model and ends with how many agree; exits with 1 unless all that were asked for do.
+
+#![allow(clippy::print_stdout, reason = "what an example is for")]
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use dala_compute::{Buffer, DType, Device};
+use dala_model::{Model, Session};
+use dala_spec::{Data, Scalar, Shape};
+use safetensors::{Dtype, SafeTensors};
+use serde_json::Value;
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+fn main() -> Outcome<ExitCode> {
+    let (mut paths, mut ids, mut device) = (Vec::new(), Vec::new(), "cpu".to_owned());
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--device" => device = arguments.next().ok_or("--device NAME")?,
+            _ if paths.len() < 2 => paths.push(PathBuf::from(argument)),
+            _ => ids.push(argument),
+        }
+    }
+    let [folder, models] = &paths[..] else { return Err("zoo FOLDER MODELS [--device NAME] [ID...]".into()) };
+    let zoo: Value = serde_json::from_str(&std::fs::read_to_string(folder.join("zoo.json"))?)?;
+    let device = Device::open(&device)?;
+    let (mut agree, mut asked) = (0, 0);
+    let all = zoo.as_array().ok_or("zoo.json is a list")?;
+    for entry in all {
+        let id = entry["id"].as_str().unwrap_or_default();
+        if !ids.is_empty() && !ids.iter().any(|own| own == id) {
+            continue;
+        }
+        asked += 1;
+        let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            checked(&device, &models.join(format!("{id}.onnx")), folder, entry)
+        }));
+        match found {
+            Ok(Ok(Found { worst, first, next, ort })) => {
+                let (first, next) = (first.as_secs_f64() * 1e3, next.as_secs_f64() * 1e3);
+                println!(
+                    "agrees   {id:24} at most {worst:.3} of what is allowed; first {first:.0} ms, then {next:.2} ms, ONNX Runtime {ort:.2} ms ({:.1} x)",
+                    next / ort
+                );
+                agree += 1;
+            }
+            Ok(Err(error)) => {
+                let mut text = error.to_string().replace('\n', " ");
+                text.truncate(text.char_indices().nth(600).map_or(text.len(), |(end, _)| end));
+                println!("DOES NOT {id:24} {text}");
+            }
+            Err(_) => println!("PANICS   {id}"),
+        }
+    }
+    println!("{agree} of {asked} agree on {}", device.info().backend);
+    Ok(if agree == asked { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+struct Found {
+    /// The largest difference, as part of what is allowed.
+    worst: f64,
+    first: Duration,
+    next: Duration,
+    /// What ONNX Runtime takes with one thread.
+    ort: f64,
+}
+
+/// Runs a model on its golden inputs, and all its further cases.
+fn checked(device: &Device, file: &Path, folder: &Path, entry: &Value) -> Outcome<Found> {
+    if !file.exists() {
+        return Err("the file is not there".into());
+    }
+    let start = Instant::now();
+    let model = Model::open(file)?;
+    let session = Session::new(device, &model);
+    let golden = std::fs::read(folder.join(entry["golden"]["file"].as_str().unwrap_or_default()))?;
+    let golden = SafeTensors::deserialize(&golden)?;
+    let inputs = inputs(device, &model, &golden, &entry["feed"])?;
+    let operands: Vec<&Buffer> = inputs.iter().collect();
+    let outputs = session.run(&operands)?;
+    let first = start.elapsed();
+    let worst = compared(&model, &outputs, &golden, &entry["golden"]["outputs"])?;
+    let mut next = Duration::MAX;
+    for _ in 0..3 {
+        let start = Instant::now();
+        session.run(&operands)?.iter().try_for_each(|output| output.read_data().map(drop))?;
+        next = next.min(start.elapsed());
+        if start.elapsed() > Duration::from_secs(2) {
+            break;
+        }
+    }
+    Ok(Found { worst, first, next, ort: entry["ort_ms"].as_f64().unwrap_or(f64::NAN) })
+}
+
+fn data(golden: &SafeTensors<'_>, name: &str) -> Outcome<(Data, Vec<usize>)> {
+    let tensor = golden.tensor(name)?;
+    let dtype = match tensor.dtype() {
+        Dtype::F32 => DType::F32,
+        Dtype::F64 => DType::F64,
+        Dtype::F16 => DType::F16,
+        Dtype::BF16 => DType::BF16,
+        Dtype::I64 => DType::S64,
+        Dtype::I32 => DType::S32,
+        Dtype::I16 => DType::S16,
+        Dtype::I8 => DType::S8,
+        Dtype::U8 | Dtype::BOOL => DType::U8,
+        Dtype::U16 => DType::U16,
+        Dtype::U32 => DType::U32,
+        Dtype::U64 => DType::U64,
+        other => return Err(format!("golden values of type {other:?}").into()),
+    };
+    Ok((Data::from_bytes(dtype, tensor.data()), tensor.shape().to_vec()))
+}
+
+fn inputs(device: &Device, model: &Model, golden: &SafeTensors<'_>, feed: &Value) -> Outcome<Vec<Buffer>> {
+    let mut inputs = Vec::new();
+    for port in model.inputs() {
+        let name = format!("in.{}", port.name);
+        let (mut data, mut shape) = match data(golden, &name) {
+            Ok(found) => found,
+            Err(_) => data(golden, &format!("{name}.base"))?,
+        };
+        if let Some(repeat) = feed["inputs"][&port.name]["repeat"].as_array() {
+            let repeat: Vec<usize> = repeat.iter().filter_map(|times| Some(times.as_u64()? as usize)).collect();
+            (data, shape) = repeated(&data, &shape, &repeat);
+        }
+        inputs.push(Buffer::from_bytes(device, &data.to_bytes(), data.dtype(), Shape::from(shape))?);
+    }
+    Ok(inputs)
+}
+
+/// Each element as often along each axis.
+fn repeated(data: &Data, shape: &[usize], repeat: &[usize]) -> (Data, Vec<usize>) {
+    let larger: Vec<usize> = shape.iter().zip(repeat).map(|(size, times)| size * times).collect();
+    let elements: Vec<Scalar> = data.iter().collect();
+    let whole = (0..larger.iter().product()).map(|place: usize| {
+        let (mut rest, mut from, mut stride) = (place, 0, 1);
+        for axis in (0..larger.len()).rev() {
+            from += (rest % larger[axis]) / repeat[axis] * stride;
+            rest /= larger[axis];
+            stride *= shape[axis];
+        }
+        elements[from]
+    });
+    (Data::collect(data.dtype(), whole), larger)
+}
+
+/// The largest difference of all outputs, as part of what is allowed.
+fn compared(model: &Model, outputs: &[Buffer], golden: &SafeTensors<'_>, known: &Value) -> Outcome<f64> {
+    let mut worst = 0.0f64;
+    for (port, output) in model.outputs().iter().zip(outputs) {
+        let about = &known[&port.name];
+        let shape: Vec<usize> =
+            about["shape"].as_array().into_iter().flatten().filter_map(|size| Some(size.as_u64()? as usize)).collect();
+        if shape != output.shape().dims() {
+            return Err(format!("`{}` has shape {}, and should have {shape:?}", port.name, output.shape()).into());
+        }
+        let name = format!("out.{}", port.name);
+        let (expected, stride) = match about["stride"].as_u64() {
+            Some(stride) => (data(golden, &format!("{name}.sample"))?.0, stride as usize),
+            None => (data(golden, &name)?.0, 1),
+        };
+        let actual: Vec<f64> = output.read_data()?.iter().step_by(stride).map(|value| value.as_f64()).collect();
+        let expected: Vec<f64> = expected.iter().map(|value| value.as_f64()).collect();
+        let largest = expected.iter().fold(0.0f64, |largest, value| largest.max(value.abs()));
+        let noise = about["noise"].as_f64().unwrap_or_default();
+        // Half floats are stored between layers here, and are not there.
+        let half = matches!(output.dtype(), DType::F16 | DType::BF16) || known["half"].as_bool() == Some(true);
+        let allowed = (4.0 * noise).max(if half { 1e-2 } else { 1e-5 } * largest).max(1e-6);
+        if actual.len() != expected.len() {
+            return Err(format!("`{}` has {} elements, expected {}", port.name, actual.len(), expected.len()).into());
+        }
+        let away = actual.iter().zip(&expected).map(|(a, b)| match (a - b).abs() {
+            away if away.is_nan() && !(a.is_nan() && b.is_nan()) => f64::INFINITY,
+            away if away.is_nan() => 0.0,
+            away => away,
+        });
+        let (place, most) =
+            away.clone().enumerate().fold((0, 0.0), |most, own| if own.1 > most.1 { own } else { most });
+        let mean = away.sum::<f64>() / expected.len().max(1) as f64;
+        worst = worst.max(most / allowed);
+        if most > allowed {
+            return Err(format!(
+                "`{}`: element {place} is {}, and should be {}: {most:.2e} away, {mean:.1e} on average, {allowed:.1e} allowed",
+                port.name, actual[place], expected[place]
+            )
+            .into());
+        }
+    }
+    Ok(worst)
+}
