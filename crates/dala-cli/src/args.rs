@@ -167,6 +167,67 @@ pub(crate) struct ClassifyArgs {
 pub(crate) enum ModelCommand {
     /// Say what a model takes, gives and holds, and what it comes to on a device
     Info(ModelInfoArgs),
+    /// Run a model on files, numbers or made-up data
+    Run(ModelRunArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+An input is a picture, a .npy file, a number (for all of its elements), or shape:1x3x224x224 for made-up numbers of a shape. \
+A picture becomes as large as the input says, or stays as large as it is where that is open. An output is written to a .npy file, or to \
+standard output as numbers (-); of the others a summary is shown.
+
+Examples:
+  dala model run mobilenet_v2.onnx --input input=cat.jpg --pixels imagenet
+  dala model run detector.onnx --input images=photo.jpg --size height=320 --size width=320 --output boxes=boxes.npy
+  dala model run voice.onnx --input audio=second.npy --input sr=16000 --output output=-")]
+pub(crate) struct ModelRunArgs {
+    /// The model, as ONNX
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// What goes into an input; once for each
+    #[arg(long, short, value_name = "NAME=WHAT", value_parser = Named::parse)]
+    pub(crate) input: Vec<Named>,
+    /// Where an output goes; may be given several times
+    #[arg(long, short, value_name = "NAME=FILE.npy|-", value_parser = Named::parse)]
+    pub(crate) output: Vec<Named>,
+    /// A size that the model leaves open; may be given several times
+    #[arg(long, value_name = "NAME=N", value_parser = named_size)]
+    pub(crate) size: Vec<(String, usize)>,
+    /// What the levels of pictures become
+    #[arg(long, value_enum, default_value_t = Pixels::Unit)]
+    pub(crate) pixels: Pixels,
+    /// The device: auto, vulkan, gl, metal, cuda, rocm, cpu, or one that `dala info` names, such as vulkan:1. DALA_DEVICE overrides auto
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    pub(crate) device: String,
+    /// Print a JSON list of the outputs
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What networks take for the levels of a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Pixels {
+    /// 0 to 1
+    Unit,
+    /// -1 to 1
+    Signed,
+    /// 0 to 255
+    Levels,
+    /// With ImageNet's mean and deviation
+    Imagenet,
+}
+
+impl Pixels {
+    /// What is subtracted from 0 to 1, and what that is divided by.
+    pub(crate) fn scale(self) -> ([f64; 3], [f64; 3]) {
+        match self {
+            Pixels::Unit => ([0.0; 3], [1.0; 3]),
+            Pixels::Signed => ([0.5; 3], [0.5; 3]),
+            Pixels::Levels => ([0.0; 3], [1.0 / 255.0; 3]),
+            Pixels::Imagenet => ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
+        }
+    }
 }
 
 #[derive(Debug, Args)]

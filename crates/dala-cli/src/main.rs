@@ -16,6 +16,7 @@ mod graph;
 mod info;
 mod kernels;
 mod model;
+mod model_run;
 mod numbers;
 mod onnx;
 mod output;
@@ -23,6 +24,7 @@ mod picture;
 mod run;
 mod self_test;
 mod source;
+mod tensor_file;
 mod trace;
 mod verify;
 mod warm;
@@ -53,6 +55,7 @@ fn run(command: &Command, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         Command::Trace(args) => trace::run(args, out),
         Command::Classify(args) => classify::run(args, out),
         Command::Model { command: ModelCommand::Info(args) } => model::info(args, out),
+        Command::Model { command: ModelCommand::Run(args) } => model_run::run(args, out),
         Command::Bench(args) => bench::run(args, out),
         Command::SelfTest(args) => self_test::run(args, out),
         Command::Warm(args) => warm::run(args, out),
