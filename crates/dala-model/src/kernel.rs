@@ -138,7 +138,7 @@ impl Made {
     }
 
     fn for_call(&self, call: &Signature) -> Result<Arc<Composite>, SpecError> {
-        let batch = batch(&self.inputs, &call.inputs).unwrap_or(1);
+        let batch = batch(&self.inputs, &call.inputs).unwrap_or(self.model.smallest_batch());
         self.composite(batch).map_err(|failed| match failed {
             Failed::Layer(error) => error,
             Failed::Model(error) => SpecError::ShapeMismatch {
