@@ -21,7 +21,7 @@ use prost::Message;
 
 /// The versions of the operators that are read; what is older or newer is read as the nearest.
 const OLDEST: i64 = 7;
-const NEWEST: i64 = 22;
+const NEWEST: i64 = 23;
 
 struct Options {
     device: String,
