@@ -216,10 +216,10 @@ fn model() -> PathBuf {
 /// MobileNetV2 for one picture.
 fn mobilenet(device: &Device, file: PathBuf) -> Outcome<Plan> {
     let model = device.load_model("mobilenet", file)?;
-    let shape = model.inputs()[0].shape(1);
+    let shape = model.inputs()[0].shape(1).ok_or("the model has open sizes")?;
     let pixels: Vec<f32> = (0..shape.len()).map(|n| (n * 7919 % 1000) as f32 / 500.0 - 1.0).collect();
     let x = Buffer::from_slice(device, &pixels, shape)?;
-    let y = Buffer::zeros(device, DType::F32, model.outputs()[0].shape(1))?;
+    let y = Buffer::zeros(device, DType::F32, model.outputs()[0].shape(1).ok_or("the model has open sizes")?)?;
     Ok(device.compile(&Pipeline::new().stage(Stage::run_kernel("mobilenet", [&x], &y, ())))?)
 }
 

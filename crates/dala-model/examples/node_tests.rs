@@ -1,0 +1,286 @@
+//! Runs the node tests of the `onnx` package, which `scripts/onnx-node-tests` writes, and says which operators give what they must.
+//!
+//! `node_tests [--device NAME] [--dir FOLDER] [--list] [--operators] [FILTER]...`
+//!
+//! A line for each case that is wrong or refused, with `--list` for each that passed as well, with `--operators` for each operator,
+//! and the counts. A filter is part of a case's name, or an operator with `=` before it: `=Conv`. Exits with 1 if a case is wrong.
+#![allow(clippy::print_stdout, missing_docs, reason = "a measurement that people run")]
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use dala_compute::{Buffer, Device};
+use dala_model::proto::{GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
+use dala_model::{LoadError, Model, ModelError};
+use dala_spec::{Data, TensorType};
+use prost::Message;
+
+/// The versions of the operators that are read; what is older or newer is read as the nearest.
+const OLDEST: i64 = 7;
+const NEWEST: i64 = 23;
+
+struct Options {
+    device: String,
+    folder: PathBuf,
+    list: bool,
+    operators: bool,
+    filters: Vec<String>,
+}
+
+impl Options {
+    fn read(mut words: impl Iterator<Item = String>) -> Result<Options, Box<dyn Error>> {
+        let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
+        let folder = home.join(".cache/dala-compute/onnx-nodes");
+        let mut options =
+            Options { device: "cpu".to_owned(), folder, list: false, operators: false, filters: Vec::new() };
+        while let Some(word) = words.next() {
+            let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
+            match word.as_str() {
+                "--device" => options.device = value()?,
+                "--dir" => options.folder = value()?.into(),
+                "--list" => options.list = true,
+                "--operators" => options.operators = true,
+                option if option.starts_with('-') => return Err(format!("there is no option {option}").into()),
+                _ => options.filters.push(word),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// How a case went.
+enum Verdict {
+    Passed,
+    Wrong(String),
+    Refused(String),
+}
+
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let options = Options::read(std::env::args().skip(1))?;
+    let device = Device::open(&options.device)?;
+    let folder = std::fs::read_dir(&options.folder)
+        .map_err(|error| format!("{}: {error}; scripts/onnx-node-tests writes it", options.folder.display()))?;
+    let mut cases: Vec<PathBuf> = folder.flatten().map(|entry| entry.path()).collect();
+    cases.retain(|path| path.join("model.onnx").is_file());
+    cases.sort();
+    // What a panic says is shown in its case's line.
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut counts: BTreeMap<String, [usize; 3]> = BTreeMap::new();
+    for path in cases {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let case = Case::open(&path)?;
+        let operator = case.operator();
+        let chosen = |filter: &String| match filter.strip_prefix('=') {
+            Some(own) => own == operator,
+            None => name.contains(filter),
+        };
+        if !options.filters.is_empty() && !options.filters.iter().any(chosen) {
+            continue;
+        }
+        let verdict = catch_unwind(AssertUnwindSafe(|| case.check(&device, &name)));
+        let verdict = verdict.unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            Verdict::Wrong(format!("panic: {}", text.or(panic.downcast_ref::<&str>().copied()).unwrap_or_default()))
+        });
+        let place = match &verdict {
+            Verdict::Passed => 0,
+            Verdict::Wrong(_) => 1,
+            Verdict::Refused(_) => 2,
+        };
+        counts.entry(operator).or_default()[place] += 1;
+        match verdict {
+            Verdict::Passed if options.list => println!("passed   {name}"),
+            Verdict::Passed => {}
+            Verdict::Wrong(why) => println!("wrong    {name}: {}", why.replace('\n', " ")),
+            Verdict::Refused(why) => println!("refused  {name}: {}", why.replace('\n', " ")),
+        }
+    }
+    if options.operators {
+        for (operator, [passed, wrong, refused]) in &counts {
+            println!("operator {operator}: {passed} passed, {wrong} wrong, {refused} refused");
+        }
+    }
+    let sum = |place: usize| counts.values().map(|counts| counts[place]).sum::<usize>();
+    println!("{} passed, {} wrong, {} refused", sum(0), sum(1), sum(2));
+    Ok(if sum(1) == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A model, and what must come out of it for what goes in.
+struct Case {
+    model: ModelProto,
+    /// Inputs and outputs of each run; `None` for what is no tensor.
+    sets: Vec<[Vec<Option<TensorProto>>; 2]>,
+    rtol: f64,
+    atol: f64,
+}
+
+impl Case {
+    fn open(path: &Path) -> Result<Case, Box<dyn Error>> {
+        let mut model = ModelProto::decode(std::fs::read(path.join("model.onnx"))?.as_slice())?;
+        model.opset_import.iter_mut().for_each(|set| set.version = set.version.clamp(OLDEST, NEWEST));
+        let graph = model.graph.clone().unwrap_or_default();
+        let mut sets = Vec::new();
+        loop {
+            let folder = path.join(format!("test_data_set_{}", sets.len()));
+            if !folder.is_dir() {
+                break;
+            }
+            let values = |kind: &str, ports: &[ValueInfoProto]| {
+                let file = |(number, port): (usize, &ValueInfoProto)| {
+                    let bytes = std::fs::read(folder.join(format!("{kind}_{number}.pb"))).ok()?;
+                    let tensor = TensorProto::decode(bytes.as_slice()).ok()?;
+                    Some(TensorProto { name: port.name.clone(), ..tensor })
+                };
+                ports.iter().enumerate().map(file).collect()
+            };
+            sets.push([values("input", &graph.input), values("output", &graph.output)]);
+        }
+        let tolerance = std::fs::read_to_string(path.join("tolerance.json"))?;
+        let number = |name: &str| -> Result<f64, Box<dyn Error>> {
+            let (_, rest) = tolerance.split_once(&format!("\"{name}\":")).ok_or("no tolerance")?;
+            Ok(rest.split([',', '}']).next().unwrap_or_default().trim().parse()?)
+        };
+        Ok(Case { rtol: number("rtol")?, atol: number("atol")?, model, sets })
+    }
+
+    /// The operator that it is about; of functions that are spelled out, no one.
+    fn operator(&self) -> String {
+        match self.model.graph.as_ref().map(|graph| graph.node.as_slice()) {
+            Some([node]) => node.op_type.clone(),
+            _ => "several".to_owned(),
+        }
+    }
+
+    fn check(&self, device: &Device, name: &str) -> Verdict {
+        for [inputs, outputs] in &self.sets {
+            if inputs.iter().chain(outputs).any(Option::is_none) {
+                return Verdict::Refused("it has values that are no tensors".to_owned());
+            }
+            let inputs: Vec<TensorProto> = inputs.iter().flatten().cloned().collect();
+            for (place, expected) in outputs.iter().flatten().enumerate() {
+                let expected = match elements(expected.clone()) {
+                    Ok(expected) => expected,
+                    Err(error) => return Verdict::Refused(error.to_string()),
+                };
+                let found = match run(device, name, &self.model, &inputs, place) {
+                    Ok(found) => found,
+                    Err(error) if error.is_wrong => return Verdict::Wrong(error.text),
+                    Err(error) => return Verdict::Refused(error.text),
+                };
+                if let Some(why) = self.difference(&found, &expected) {
+                    return Verdict::Wrong(format!("output {place}: {why}"));
+                }
+            }
+        }
+        Verdict::Passed
+    }
+
+    fn difference(&self, found: &(TensorType, Arc<Data>), expected: &(TensorType, Arc<Data>)) -> Option<String> {
+        if found.0 != expected.0 {
+            return Some(format!("{} instead of {}", found.0, expected.0));
+        }
+        let is_float = expected.0.dtype.is_float();
+        let same =
+            |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= self.atol + self.rtol * b.abs();
+        let pairs = || found.1.iter().zip(expected.1.iter()).enumerate();
+        let differs = |a: &dala_spec::Scalar, b: &dala_spec::Scalar| {
+            if is_float { !same(a.as_f64(), b.as_f64()) } else { a.as_i64() != b.as_i64() }
+        };
+        let (at, (a, b)) = pairs().find(|(_, (a, b))| differs(a, b))?;
+        let count = pairs().filter(|(_, (a, b))| differs(a, b)).count();
+        let (a, b) = if is_float {
+            (a.as_f64().to_string(), b.as_f64().to_string())
+        } else {
+            (a.as_i64().to_string(), b.as_i64().to_string())
+        };
+        Some(format!("element {at} is {a} instead of {b}, {count} of {} differ", expected.1.len()))
+    }
+}
+
+/// The elements of a tensor, as a model would read them.
+fn elements(tensor: TensorProto) -> Result<(TensorType, Arc<Data>), ModelError> {
+    let output = ValueInfoProto { name: "y".to_owned(), r#type: None };
+    let node = NodeProto {
+        input: vec!["x".to_owned()],
+        output: vec!["y".to_owned()],
+        op_type: "Identity".to_owned(),
+        ..NodeProto::default()
+    };
+    let initializer = vec![TensorProto { name: "x".to_owned(), ..tensor }];
+    let graph = GraphProto { node: vec![node], initializer, output: vec![output], ..GraphProto::default() };
+    let set = dala_model::proto::OperatorSetIdProto { version: NEWEST, ..Default::default() };
+    let model = ModelProto { ir_version: 8, graph: Some(graph), opset_import: vec![set] };
+    Ok(constant(&Model::read(model.encode_to_vec())?)?.unwrap_or_else(|| unreachable!("a weight is a constant")))
+}
+
+/// The first output of a model, if it depends on nothing.
+fn constant(model: &Model) -> Result<Option<(TensorType, Arc<Data>)>, ModelError> {
+    let network = model.resolve(model.smallest_batch())?;
+    let value = &network.values[network.outputs[0]];
+    Ok(value.constant.clone().map(|data| (value.ty.clone(), data)))
+}
+
+/// Why there is no result.
+struct Failed {
+    text: String,
+    /// Something that must not happen, whatever the file.
+    is_wrong: bool,
+}
+
+impl<E: Into<LoadError>> From<E> for Failed {
+    fn from(error: E) -> Failed {
+        let error = error.into();
+        Failed { text: error.to_string(), is_wrong: error.code() == "internal" }
+    }
+}
+
+/// What one output of a model is on the device. Kernels have one output, and some operators want constants: the other outputs are
+/// taken from the model, and inputs become weights until it can be read, small integers first, from the last to the first.
+fn run(
+    device: &Device,
+    name: &str,
+    file: &ModelProto,
+    inputs: &[TensorProto],
+    output: usize,
+) -> Result<(TensorType, Arc<Data>), Failed> {
+    let mut file = file.clone();
+    let mut graph = file.graph.take().unwrap_or_default();
+    graph.output = vec![graph.output.swap_remove(output)];
+    let list = |tensor: &TensorProto| tensor.dims.len() <= 1 && !matches!(tensor.data_type, 1 | 10 | 11 | 16);
+    let (lists, rest): (Vec<&TensorProto>, Vec<&TensorProto>) = inputs.iter().partition(|tensor| list(tensor));
+    let mut rest = lists.into_iter().rev().chain(rest.into_iter().rev());
+    let name = format!("{name}_{output}").to_lowercase();
+    let (model, kernel) = loop {
+        let bytes = ModelProto { graph: Some(graph.clone()), ..file.clone() }.encode_to_vec();
+        let made = Model::read(bytes).map_err(LoadError::Model).and_then(|model| Ok((model.kernel(&name)?, model)));
+        match (made, rest.next()) {
+            (Ok((kernel, model)), _) => break (model, kernel),
+            (Err(LoadError::Model(ModelError::NotConstant { .. })), Some(tensor)) => {
+                graph.input.retain(|input| input.name != tensor.name);
+                graph.initializer.push(tensor.clone());
+            }
+            (Err(error), _) => return Err(error.into()),
+        }
+    };
+    if model.inputs().is_empty()
+        && let Some(found) = constant(&model)?
+    {
+        return Ok(found);
+    }
+    device.add_kernel(kernel)?;
+    let mut buffers = Vec::new();
+    for port in model.inputs() {
+        let tensor = inputs.iter().find(|tensor| tensor.name == port.name).cloned().unwrap_or_default();
+        let (ty, data) = elements(tensor)?;
+        buffers.push(Buffer::from_bytes(device, &data.to_bytes(), ty.dtype, ty.shape)?);
+    }
+    let port = &model.outputs()[0];
+    let ty = TensorType { dtype: port.dtype, shape: port.shape(model.smallest_batch()) };
+    let result = Buffer::zeros(device, ty.dtype, ty.shape.clone())?;
+    device.run(&name, &buffers.iter().collect::<Vec<_>>(), &result, ())?;
+    Ok((ty, Arc::new(result.read_data()?)))
+}
