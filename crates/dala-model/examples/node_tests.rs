@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use dala_compute::{Buffer, Device};
 use dala_model::proto::{GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
-use dala_model::{LoadError, Model, ModelError};
+use dala_model::{LoadError, Model, ModelError, Session};
 use dala_spec::{Data, TensorType};
 use prost::Message;
 
@@ -81,7 +81,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         if !options.filters.is_empty() && !options.filters.iter().any(chosen) {
             continue;
         }
-        let verdict = catch_unwind(AssertUnwindSafe(|| case.check(&device, &name)));
+        let verdict = catch_unwind(AssertUnwindSafe(|| case.check(&device)));
         let verdict = verdict.unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             Verdict::Wrong(format!("panic: {}", text.or(panic.downcast_ref::<&str>().copied()).unwrap_or_default()))
@@ -155,23 +155,23 @@ impl Case {
         }
     }
 
-    fn check(&self, device: &Device, name: &str) -> Verdict {
+    fn check(&self, device: &Device) -> Verdict {
         for [inputs, outputs] in &self.sets {
             if inputs.iter().chain(outputs).any(Option::is_none) {
                 return Verdict::Refused("it has values that are no tensors".to_owned());
             }
             let inputs: Vec<TensorProto> = inputs.iter().flatten().cloned().collect();
-            for (place, expected) in outputs.iter().flatten().enumerate() {
+            let found = match run(device, &self.model, &inputs) {
+                Ok(found) => found,
+                Err(error) if error.is_wrong => return Verdict::Wrong(error.text),
+                Err(error) => return Verdict::Refused(error.text),
+            };
+            for (place, (expected, found)) in outputs.iter().flatten().zip(&found).enumerate() {
                 let expected = match elements(expected.clone()) {
                     Ok(expected) => expected,
                     Err(error) => return Verdict::Refused(error.to_string()),
                 };
-                let found = match run(device, name, &self.model, &inputs, place) {
-                    Ok(found) => found,
-                    Err(error) if error.is_wrong => return Verdict::Wrong(error.text),
-                    Err(error) => return Verdict::Refused(error.text),
-                };
-                if let Some(why) = self.difference(&found, &expected) {
+                if let Some(why) = self.difference(found, &expected) {
                     return Verdict::Wrong(format!("output {place}: {why}"));
                 }
             }
@@ -213,7 +213,7 @@ fn elements(tensor: TensorProto) -> Result<(TensorType, Arc<Data>), ModelError> 
     let initializer = vec![TensorProto { name: "x".to_owned(), ..tensor }];
     let graph = GraphProto { node: vec![node], initializer, output: vec![output], ..GraphProto::default() };
     let set = dala_model::proto::OperatorSetIdProto { version: NEWEST, ..Default::default() };
-    let model = ModelProto { ir_version: 8, graph: Some(graph), opset_import: vec![set] };
+    let model = ModelProto { ir_version: 8, graph: Some(graph), opset_import: vec![set], functions: Vec::new() };
     Ok(constant(&Model::read(model.encode_to_vec())?)?.unwrap_or_else(|| unreachable!("a weight is a constant")))
 }
 
@@ -238,49 +238,20 @@ impl<E: Into<LoadError>> From<E> for Failed {
     }
 }
 
-/// What one output of a model is on the device. Kernels have one output, and some operators want constants: the other outputs are
-/// taken from the model, and inputs become weights until it can be read, small integers first, from the last to the first.
-fn run(
-    device: &Device,
-    name: &str,
-    file: &ModelProto,
-    inputs: &[TensorProto],
-    output: usize,
-) -> Result<(TensorType, Arc<Data>), Failed> {
-    let mut file = file.clone();
-    let mut graph = file.graph.take().unwrap_or_default();
-    graph.output = vec![graph.output.swap_remove(output)];
-    let list = |tensor: &TensorProto| tensor.dims.len() <= 1 && !matches!(tensor.data_type, 1 | 10 | 11 | 16);
-    let (lists, rest): (Vec<&TensorProto>, Vec<&TensorProto>) = inputs.iter().partition(|tensor| list(tensor));
-    let mut rest = lists.into_iter().rev().chain(rest.into_iter().rev());
-    let name = format!("{name}_{output}").to_lowercase();
-    let (model, kernel) = loop {
-        let bytes = ModelProto { graph: Some(graph.clone()), ..file.clone() }.encode_to_vec();
-        let made = Model::read(bytes).map_err(LoadError::Model).and_then(|model| Ok((model.kernel(&name)?, model)));
-        match (made, rest.next()) {
-            (Ok((kernel, model)), _) => break (model, kernel),
-            (Err(LoadError::Model(ModelError::NotConstant { .. })), Some(tensor)) => {
-                graph.input.retain(|input| input.name != tensor.name);
-                graph.initializer.push(tensor.clone());
-            }
-            (Err(error), _) => return Err(error.into()),
-        }
-    };
-    if model.inputs().is_empty()
-        && let Some(found) = constant(&model)?
-    {
-        return Ok(found);
-    }
-    device.add_kernel(kernel)?;
+/// What the outputs of a model are on the device.
+fn run(device: &Device, file: &ModelProto, inputs: &[TensorProto]) -> Result<Vec<(TensorType, Arc<Data>)>, Failed> {
+    let model = Model::read(file.encode_to_vec())?;
     let mut buffers = Vec::new();
     for port in model.inputs() {
         let tensor = inputs.iter().find(|tensor| tensor.name == port.name).cloned().unwrap_or_default();
         let (ty, data) = elements(tensor)?;
         buffers.push(Buffer::from_bytes(device, &data.to_bytes(), ty.dtype, ty.shape)?);
     }
-    let port = &model.outputs()[0];
-    let ty = TensorType { dtype: port.dtype, shape: port.shape(model.smallest_batch()) };
-    let result = Buffer::zeros(device, ty.dtype, ty.shape.clone())?;
-    device.run(&name, &buffers.iter().collect::<Vec<_>>(), &result, ())?;
-    Ok((ty, Arc::new(result.read_data()?)))
+    let outputs = Session::new(device, &model).run(&buffers.iter().collect::<Vec<_>>())?;
+    let mut found = Vec::new();
+    for output in outputs {
+        let ty = TensorType::new(output.dtype(), output.shape().clone());
+        found.push((ty, Arc::new(output.read_data()?)));
+    }
+    Ok(found)
 }

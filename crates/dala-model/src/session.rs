@@ -205,8 +205,9 @@ impl PartRun<'_> {
             device.run_kernel(&work.kernel, &inputs, &made.iter().collect::<Vec<_>>(), ())?;
             let numbers = work.outputs.iter().map(|(number, _)| *number);
             self.held.extend(numbers.zip(made.iter().cloned()));
+            // All layers so far are done, so nobody else reads the rest.
+            self.held.retain(|number, _| part.live.binary_search(number).is_ok() || part.looks_at == Some(*number));
         }
-        self.held.retain(|number, _| part.live.binary_search(number).is_ok() || part.looks_at == Some(*number));
         self.done = part.done;
         Ok(made)
     }
