@@ -42,8 +42,8 @@ pub use dtype::{DType, Element, Scalar};
 pub use error::{SpecError, Unsupported};
 pub use expr::{Expr, ExprError, Program, Scope};
 pub use kernel::{
-    Class, DTypes, FLOATS, INTEGERS, InputSpec, KernelSpec, NUMBERS, OutputDType, OutputRule, OutputShape, PIXELS,
-    ShapeCall, ShapeFn, ShapeRule,
+    Class, DTypes, FACTORS, FLOATS, INTEGERS, InputSpec, KernelSpec, NUMBERS, OutputDType, OutputRule, OutputShape,
+    PIXELS, ShapeCall, ShapeFn, ShapeRule,
 };
 pub use params::{ParamKey, ParamKind, ParamSpec, ParamValue, Params, ResolvedParams, param};
 pub use shape::{ImageShape, Shape, ShapeProblem, TensorType};

@@ -16,24 +16,9 @@ pub(super) const CONV: Operator = Operator::new("Conv", Kind::Windows, infer)
 
 fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     let dtype = call.float()?;
-    let [batch, channels, height, width] = call.picture()?;
-    let weight = call.dims(1)?;
     call.same_dtype(1)?;
-    let &[out, per_group, window_height, window_width] = weight else {
-        return Err(call.shape_mismatch("weights of shape {out, in, height, width}", &weight));
-    };
-    let size = [window_height, window_width];
-    if let Some(given) = window::size(call)?.filter(|&given| given != size) {
-        return Err(call.bad_attribute("kernel_shape", format!("{size:?}, as in the weights"), format!("{given:?}")));
-    }
-    let group = call.int("group", 1)?;
-    let groups = usize::try_from(group).ok().filter(|groups| (1..=MAX_ELEMENTS).contains(groups));
-    let groups = groups.ok_or_else(|| call.bad_attribute("group", "at least 1", group))?;
-    if per_group.checked_mul(groups) != Some(channels) || out % groups != 0 || channels == 0 || out == 0 {
-        let expected = format!("weights for {channels} channels in {groups} groups");
-        return Err(call.shape_mismatch(expected, &weight));
-    }
-    let Windows { stride, padding, dilation, count } = window::windows(call, [height, width], size, false)?;
+    let (conv, dims) = Conv::of(call, 1)?;
+    let [_, out, _, _] = dims;
     let bias = match call.number(2) {
         Some(number) => {
             call.same_dtype(2)?;
@@ -46,8 +31,8 @@ fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
         None => Given::Filled(call.output(dtype, vec![out])?.shape, Scalar::from_i64(dtype, 0)),
     };
     let inputs = [("x", Given::Value(call.input(0)?)), ("weight", Given::Value(call.input(1)?)), ("bias", bias)];
-    let ty = call.output(dtype, vec![batch, out, count[0], count[1]])?;
-    Ok(Outcome::layer_of(Conv { stride, padding, dilation, groups }, inputs, ty))
+    let ty = call.output(dtype, dims.to_vec())?;
+    Ok(Outcome::layer_of(conv, inputs, ty))
 }
 
 /// Over `x`, weights and a bias, which is always there.
@@ -59,30 +44,65 @@ pub(crate) struct Conv {
     groups: usize,
 }
 
+impl Conv {
+    /// A node's convolution, whose weights are input `weight`, and the sizes of its result.
+    pub(super) fn of(call: &NodeCall<'_>, weight: usize) -> Result<(Conv, [usize; 4]), ModelError> {
+        let [batch, channels, height, width] = call.picture()?;
+        let weight = call.dims(weight)?;
+        let &[out, per_group, window_height, window_width] = weight else {
+            return Err(call.shape_mismatch("weights of shape {out, in, height, width}", &weight));
+        };
+        let size = [window_height, window_width];
+        if let Some(given) = window::size(call)?.filter(|&given| given != size) {
+            return Err(call.bad_attribute(
+                "kernel_shape",
+                format!("{size:?}, as in the weights"),
+                format!("{given:?}"),
+            ));
+        }
+        let group = call.int("group", 1)?;
+        let groups = usize::try_from(group).ok().filter(|groups| (1..=MAX_ELEMENTS).contains(groups));
+        let groups = groups.ok_or_else(|| call.bad_attribute("group", "at least 1", group))?;
+        if per_group.checked_mul(groups) != Some(channels) || out % groups != 0 || channels == 0 || out == 0 {
+            let expected = format!("weights for {channels} channels in {groups} groups");
+            return Err(call.shape_mismatch(expected, &weight));
+        }
+        let Windows { stride, padding, dilation, count } = window::windows(call, [height, width], size, false)?;
+        Ok((Conv { stride, padding, dilation, groups }, [batch, out, count[0], count[1]]))
+    }
+
+    /// The params of the kernel.
+    pub(super) fn params(&self, order: Order) -> Params {
+        Params::new()
+            .with("stride", ints(&self.stride))
+            .with("padding", ints(&self.padding))
+            .with("dilation", ints(&self.dilation))
+            .with("groups", self.groups as i64)
+            .with("layout", if order == Order::Last { "nhwc" } else { "nchw" })
+    }
+
+    /// The order to read pictures in. Convolutions read either; where each channel is by itself, only the one with channels last.
+    pub(super) fn order(&self, to: &Lowerer<'_>) -> Order {
+        if self.groups > 1 || to.value(0).constant.is_some() { Order::Last } else { to.order(0) }
+    }
+}
+
 impl Compute for Conv {
     fn cost(&self, _: &[&Shape], _: &[TensorType]) -> Option<usize> {
         None
     }
 
     fn lower(&self, to: &mut Lowerer<'_>) -> Result<(), SpecError> {
-        let params = Params::new()
-            .with("stride", ints(&self.stride))
-            .with("padding", ints(&self.padding))
-            .with("dilation", ints(&self.dilation))
-            .with("groups", self.groups as i64);
-        // Convolutions read either order; where each channel is by itself, only the one with channels last.
-        let last = self.groups > 1 || to.value(0).constant.is_some();
-        let order = if last { Order::Last } else { to.order(0) };
-        let layout = if order == Order::Last { "nhwc" } else { "nchw" };
-        let inputs = [to.read(0, order)?, weight(to)?, to.first(2)?];
-        to.call_last("conv2d", &inputs, &params.with("layout", layout))
+        let order = self.order(to);
+        let inputs = [to.read(0, order)?, weight(to, 1)?, to.first(2)?];
+        to.call_last("conv2d", &inputs, &self.params(order))
     }
 }
 
 /// The weights, from `{out, in, rows, columns}` to `{rows, columns, in, out}`.
-fn weight(to: &mut Lowerer<'_>) -> Result<usize, SpecError> {
-    let cell = to.first(1)?;
-    to.turn_named(&to.value(1).name, cell, &[2, 3, 1, 0])
+pub(super) fn weight(to: &mut Lowerer<'_>, place: usize) -> Result<usize, SpecError> {
+    let cell = to.first(place)?;
+    to.turn_named(&to.value(place).name, cell, &[2, 3, 1, 0])
 }
 
 #[cfg(test)]

@@ -14,17 +14,22 @@ mod concat;
 mod constant;
 mod constant_of_shape;
 pub(crate) mod conv;
+mod conv_integer;
 mod declared;
 mod dropout;
+mod dynamic_quantize_linear;
 mod flatten;
 mod gather;
 mod gemm;
 mod global_average_pool;
 mod identity;
 mod mat_mul;
+mod mat_mul_integer;
 mod max_pool;
 mod operator;
 mod pad;
+mod quantize_linear;
+mod quantized;
 mod reduce_mean;
 mod reshape;
 mod resize;
@@ -63,10 +68,13 @@ pub(crate) static OPERATORS: &[Operator] = &[
     constant::CONSTANT,
     constant_of_shape::CONSTANT_OF_SHAPE,
     conv::CONV,
+    conv_integer::CONV_INTEGER,
     unary::COS,
     unary::COSH,
+    quantize_linear::DEQUANTIZE_LINEAR,
     binary::DIV,
     dropout::DROPOUT,
+    dynamic_quantize_linear::DYNAMIC_QUANTIZE_LINEAR,
     binary::EQUAL,
     unary::ERF,
     unary::EXP,
@@ -86,6 +94,7 @@ pub(crate) static OPERATORS: &[Operator] = &[
     binary::LESS_OR_EQUAL,
     unary::LOG,
     mat_mul::MAT_MUL,
+    mat_mul_integer::MAT_MUL_INTEGER,
     max_pool::MAX_POOL,
     binary::MOD,
     binary::MUL,
@@ -94,6 +103,9 @@ pub(crate) static OPERATORS: &[Operator] = &[
     binary::OR,
     pad::PAD,
     binary::POW,
+    conv_integer::Q_LINEAR_CONV,
+    mat_mul_integer::Q_LINEAR_MAT_MUL,
+    quantize_linear::QUANTIZE_LINEAR,
     reduce_mean::REDUCE_MEAN,
     unary::RELU,
     reshape::RESHAPE,
