@@ -60,6 +60,19 @@ impl Reference<'_> {
         Data::collect(dtype, (0..self.len()).map(|index| Scalar::from_f64(dtype, stored(f(index)))))
     }
 
+    /// The sum of products of elements of the first two inputs, at these pairs of positions, and of one more element, an input's
+    /// number and a position in it. Integers wrap.
+    pub fn products(&self, pairs: impl Iterator<Item = (usize, usize)>, plus: Option<(usize, usize)>) -> f64 {
+        if self.dtype().is_float() {
+            let sum: f64 = pairs.map(|(a, b)| self.float(0, a) * self.float(1, b)).sum();
+            return sum + plus.map_or(0.0, |(input, at)| self.float(input, at));
+        }
+        let whole = |input: usize, at: usize| self.float(input, at) as i64;
+        let first = plus.map_or(0, |(input, at)| whole(input, at));
+        let sum = pairs.fold(first, |sum, (a, b)| sum.wrapping_add(whole(0, a).wrapping_mul(whole(1, b))));
+        (sum as i32).into()
+    }
+
     /// The output, element by element, from elements of inputs: an input's number and a position in it.
     pub fn moved(&self, f: impl Fn(usize) -> (usize, usize)) -> Data {
         let element = |index: usize| {

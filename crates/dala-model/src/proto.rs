@@ -206,6 +206,8 @@ pub mod element_type {
     pub const FLOAT: i32 = 1;
     /// 8-bit unsigned integers.
     pub const UINT8: i32 = 2;
+    /// 8-bit signed integers.
+    pub const INT8: i32 = 3;
     /// 32-bit signed integers.
     pub const INT32: i32 = 6;
     /// 64-bit signed integers.
@@ -228,7 +230,7 @@ pub mod element_type {
             INT64 => DType::S64,
             UINT32 => DType::U32,
             UINT8 | BOOL => DType::U8,
-            3 => DType::S8,
+            INT8 => DType::S8,
             4 => DType::U16,
             5 => DType::S16,
             13 => DType::U64,

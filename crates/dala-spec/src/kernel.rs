@@ -49,6 +49,8 @@ pub type DTypes = &'static [DType];
 pub const NUMBERS: DTypes = &DType::ALL;
 /// The floats.
 pub const FLOATS: DTypes = &[DType::F32, DType::F64, DType::F16, DType::BF16];
+/// What matrices that are multiplied hold: floats, and the integers that sums of products of smaller ones are.
+pub const FACTORS: DTypes = &[DType::F32, DType::F64, DType::S32, DType::F16, DType::BF16];
 /// The integers.
 pub const INTEGERS: DTypes =
     &[DType::S32, DType::S64, DType::U32, DType::U8, DType::S8, DType::S16, DType::U16, DType::U64];

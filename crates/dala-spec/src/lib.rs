@@ -42,7 +42,7 @@ pub use dtype::{DType, Element, Scalar};
 pub use error::{SpecError, Unsupported};
 pub use expr::{Expr, ExprError, Program, Scope};
 pub use kernel::{
-    Class, DTypes, FLOATS, FurtherFn, FurtherOutputs, INTEGERS, InputSpec, KernelSpec, NUMBERS, OutputDType,
+    Class, DTypes, FACTORS, FLOATS, FurtherFn, FurtherOutputs, INTEGERS, InputSpec, KernelSpec, NUMBERS, OutputDType,
     OutputRule, OutputShape, PIXELS, ShapeCall, ShapeFn, ShapeRule,
 };
 pub use params::{ParamKey, ParamKind, ParamSpec, ParamValue, Params, ResolvedParams, param};

@@ -108,6 +108,8 @@ fn convolutions() {
         let activation = ["none", "relu6", "hard_swish"][number % 3];
         let params = params.with("activation", activation);
         check("conv2d", DType::F32, &[x, &weight, &[*out]], &output, params.clone(), 2e-3);
+        let whole = params.clone().with("activation", ["none", "relu"][number % 2]);
+        check("conv2d", DType::S32, &[x, &weight, &[*out]], &output, whole, 0.0);
         let planar = [x[0], x[3], x[1], x[2]];
         if number % 2 == 0 {
             let params = params.with("layout", "nchw");
@@ -141,6 +143,7 @@ fn products() {
             1e-4,
         );
         check("matmul", DType::F32, &[&[3, m, k], &[k, n]], &[3, m, n], Params::new(), 1e-4);
+        check("matmul", DType::S32, &[&[3, m, k], &[k, n]], &[3, m, n], Params::new(), 0.0);
         check("matmul", DType::F32, &[&[m, k], &[3, k, n]], &[3, m, n], Params::new(), 1e-4);
         check("dense", DType::F32, &[&[m, k], &[k, n], &[n]], &[m, n], [("activation", "relu")].into(), 1e-4);
     }

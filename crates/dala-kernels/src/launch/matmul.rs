@@ -41,6 +41,8 @@ struct MatmulCode {
     store: FragmentCode,
     rows: usize,
     vectors: usize,
+    /// Whether the elements are integers, which no device multiplies and adds at once.
+    whole: bool,
     /// Whether the first operand is transposed.
     transposed: bool,
     /// Whether the last panel has columns in common with the one before.
@@ -138,6 +140,7 @@ impl Launcher for Matmul {
             store,
             rows: tile.rows,
             vectors: tile.vectors,
+            whole: !self.dtype.is_float(),
             transposed: self.a_transposed || plane.is_some(),
             overlaps: tile.overlaps,
             unrolled: bound.launch.facts.cpu,
@@ -180,6 +183,7 @@ impl Launcher for Matmul {
         }
         match self.dtype {
             DType::F64 => launch_with!(f64),
+            DType::S32 => launch_with!(i32),
             _ => launch_with!(f32),
         }
         Ok(())
@@ -221,7 +225,11 @@ fn accumulate<E: Numeric, N: Size>(
         #[unroll]
         for j in 0..vectors {
             let sum = comptime!(i * vectors + j);
-            sums[sum] = fma(own, panel[j], sums[sum]);
+            if comptime!(code.whole) {
+                sums[sum] += own * panel[j];
+            } else {
+                sums[sum] = fma(own, panel[j], sums[sum]);
+            }
         }
     }
 }

@@ -71,6 +71,7 @@ impl Launcher for Pack {
         }
         match self.dtype {
             DType::F64 => launch_with!(f64),
+            DType::S32 => launch_with!(i32),
             _ => launch_with!(f32),
         }
         Ok(())

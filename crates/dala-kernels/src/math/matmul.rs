@@ -1,9 +1,9 @@
 //! Matrix product `{m, k} · {k, n}`, also of batches: leading axes are equal, or one operand has none and counts for all.
-//! `transpose_a` and `transpose_b` swap the last two axes of an operand first.
+//! `transpose_a` and `transpose_b` swap the last two axes of an operand first. Integers wrap.
 
 use dala_plan::{DeviceFacts, Lowering};
 use dala_spec::{
-    Class, Data, Expr, FLOATS, KernelSpec, OutputDType, ParamKind, ResolvedParams, Shape, ShapeProblem, Signature,
+    Class, Data, Expr, FACTORS, KernelSpec, OutputDType, ParamKind, ResolvedParams, Shape, ShapeProblem, Signature,
     SpecError, TensorType, Tolerance, param,
 };
 
@@ -16,8 +16,8 @@ use crate::{Kernel, Reference};
 pub fn kernel() -> Kernel {
     let spec = KernelSpec::new("matmul", Class::Contraction)
         .summary("Matrix product, also of batches")
-        .input("a", FLOATS)
-        .input("b", FLOATS)
+        .input("a", FACTORS)
+        .input("b", FACTORS)
         .computed("{..., m, n}", OutputDType::Inputs, |call| Ok(product(call.inputs, call.params)?.1))
         .param(param(TRANSPOSE_A, ParamKind::Bool).default(false).summary("whether `a` is {..., k, m}"))
         .param(param(TRANSPOSE_B, ParamKind::Bool).default(false).summary("whether `b` is {..., n, k}"))
@@ -71,8 +71,8 @@ fn reference(call: &Reference) -> Data {
     call.numbers(|index| {
         let (block, row, column) = (index / (m * n), index / n % m, index % n);
         let (a_block, b_block) = (if a_batched { block * m * k } else { 0 }, if b_batched { block * k * n } else { 0 });
-        let a = |at: usize| call.float(0, a_block + if a_transposed { at * m + row } else { row * k + at });
-        let b = |at: usize| call.float(1, b_block + if b_transposed { column * k + at } else { at * n + column });
-        (0..k).map(|at| a(at) * b(at)).sum()
+        let a = |at: usize| a_block + if a_transposed { at * m + row } else { row * k + at };
+        let b = |at: usize| b_block + if b_transposed { column * k + at } else { at * n + column };
+        call.products((0..k).map(|at| (a(at), b(at))), None)
     })
 }

@@ -1,12 +1,12 @@
 //! Convolution of pictures: `activation(sum over windows of x · weight + bias)`. Pictures are `{batch, height, width, channels}`,
-//! `weight` is `{rows, columns, channels / groups, out}`. With as many groups as channels, each is convolved by itself.
+//! `weight` is `{rows, columns, channels / groups, out}`. With as many groups as channels, each is convolved by itself. Integers wrap.
 
 use dala_plan::work::{Argument, Fragment, Pool, PoolOp, Windows};
 use dala_plan::{DeviceFacts, Lowering, Place, Task};
 use dala_spec::expr::CompareOp;
 use dala_spec::{
-    Class, Data, Expr, FLOATS, KernelSpec, OutputDType, ParamKind, ResolvedParams, Shape, ShapeCall, ShapeProblem,
-    Signature, SpecError, TensorType, Tolerance, param,
+    Class, DType, Data, Expr, FACTORS, KernelSpec, OutputDType, ParamKind, ResolvedParams, Shape, ShapeCall,
+    ShapeProblem, Signature, SpecError, TensorType, Tolerance, param,
 };
 
 use crate::keys::{ACTIVATION, GROUPS, LAYOUT};
@@ -19,9 +19,9 @@ use crate::{Kernel, Reference};
 pub fn kernel() -> Kernel {
     let spec = KernelSpec::new("conv2d", Class::Contraction)
         .summary("Convolution of pictures: `activation(windows of x · weight + bias)`")
-        .input("x", FLOATS)
-        .input("weight", FLOATS)
-        .input("bias", FLOATS)
+        .input("x", FACTORS)
+        .input("weight", FACTORS)
+        .input("bias", FACTORS)
         .computed("{batch, rows, columns, out}: a pixel for each window", OutputDType::Inputs, shape);
     let spec =
         windows::with_params(spec, false, true)
@@ -113,7 +113,8 @@ fn lower(call: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
         _ => sum,
     };
     let (dtype, batch) = (call.inputs[0].dtype, call.output.shape.dims()[0]);
-    if conv.is_by_channel() {
+    // What integers pass by channels is little, and as exact in floats.
+    if conv.is_by_channel() && dtype != DType::S32 {
         let arguments = [Argument::value("sum", 0, dtype), Argument::column("bias", 2, &call.inputs[2])];
         let store = Fragment::build(&expr, &arguments, dtype, &call.params)?;
         let pool = Pool { batch, windows: conv.windows, op: PoolOp::Weighted, dtype, store };
@@ -165,11 +166,9 @@ fn reference(call: &Reference) -> Data {
         let out = index % conv.out;
         let first = out / outside * inside;
         let products = windows::elements(&conv.windows, index, conv.out).flat_map(|(tap, pixel)| {
-            (0..inside).map(move |at| {
-                call.float(0, conv.element(pixel, first + at)) * call.float(1, (tap * inside + at) * conv.out + out)
-            })
+            (0..inside).map(move |at| (conv.element(pixel, first + at), (tap * inside + at) * conv.out + out))
         });
-        let x = products.sum::<f64>() + call.float(2, out);
+        let x = call.products(products, Some((2, out)));
         match call.params().word(ACTIVATION) {
             "relu" => x.max(0.0),
             "relu6" => x.clamp(0.0, 6.0),

@@ -84,11 +84,8 @@ impl Conv {
     /// The convolution of pictures by weights as the file has them, without what is along a third axis.
     fn plane(&self, to: &mut Lowerer<'_>, inputs: [usize; 3], order: Order) -> Result<usize, SpecError> {
         let [x, weight, bias] = inputs;
-        let weight = {
-            // From `{out, in, rows, columns}` to `{rows, columns, in, out}`.
-            let seen = flat(to, weight, 2);
-            to.turn_named(&to.value(1).name, seen, &[2, 3, 1, 0])?
-        };
+        let seen = flat(to, weight, 2);
+        let weight = to.turn_named(&to.value(1).name, seen, TURNED)?;
         let x = flat(to, x, if order == Order::Last { 1 } else { 2 });
         let (dtype, out) = (to.output().dtype, to.output().shape.dims()[1]);
         let counts: Vec<usize> = self.axes.iter().rev().take(2).rev().map(|axis| axis.count).collect();
@@ -97,6 +94,15 @@ impl Conv {
         let ty = TensorType::new(dtype, [to.calls.ty(x).shape.dims()[0], rows, columns, out]);
         to.call("conv2d", &[x, weight, bias], ty, &self.params(order))
     }
+}
+
+/// Weights from `{out, in, rows, columns}` to `{rows, columns, in, out}`.
+const TURNED: &[i64] = &[2, 3, 1, 0];
+
+/// The weights of a convolution of pictures as kernels take them.
+pub(super) fn pictures_weight(to: &mut Lowerer<'_>, place: usize) -> Result<usize, SpecError> {
+    let cell = to.first(place)?;
+    to.turn_named(&to.value(place).name, cell, TURNED)
 }
 
 /// A cell of three axes as one of four, with one of size one at a place.

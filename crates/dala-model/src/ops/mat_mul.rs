@@ -13,7 +13,13 @@ pub(super) const MAT_MUL: Operator = Operator::new("MatMul", Kind::Matrices, inf
 fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     call.float()?;
     call.same_dtype(1)?;
-    let (a, b) = (call.dims(0)?, call.dims(1)?);
+    let ty = call.output(call.dtype(0)?, product(call, 1)?)?;
+    Ok(Outcome::layer(MatMul, [call.input(0)?, call.input(1)?], ty))
+}
+
+/// The sizes of the product of the first input and another.
+pub(super) fn product(call: &NodeCall<'_>, second: usize) -> Result<Vec<usize>, ModelError> {
+    let (a, b) = (call.dims(0)?, call.dims(second)?);
     let mismatch = || call.shape_mismatch(format!("a second input to multiply {a:?} with"), b);
     // A list counts as a row on the left and as a column on the right; the axis that adds is not in the result.
     let (stack_a, rows, inner_a) = match *a {
@@ -32,8 +38,7 @@ fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     let mut dims = broadcast(stack_a, stack_b).ok_or_else(mismatch)?;
     dims.extend(rows);
     dims.extend(columns);
-    let ty = call.output(call.dtype(0)?, dims)?;
-    Ok(Outcome::layer(MatMul, [call.input(0)?, call.input(1)?], ty))
+    Ok(dims)
 }
 
 /// The work of a product whose first input has the inner size along `axis`.
@@ -52,28 +57,33 @@ impl Compute for MatMul {
     }
 
     fn lower(&self, to: &mut Lowerer<'_>) -> Result<(), SpecError> {
-        let (mut a, mut b) = (to.first(0)?, to.first(1)?);
-        let output = to.output();
-        let dtype = output.dtype;
-        // Vectors count as matrices of one row, or of one column.
-        let (left, right) = (to.dims(0), to.dims(1));
-        let mut dims = output.shape.dims().to_vec();
-        if let [size] = *left {
-            a = to.calls.view(a, TensorType::new(dtype, [1, size]));
-            dims.insert(dims.len() - usize::from(right.len() > 1), 1);
-        }
-        if let [size] = *right {
-            b = to.calls.view(b, TensorType::new(dtype, [size, 1]));
-            dims.push(1);
-        }
-        let stack = dims[..dims.len() - 2].to_vec();
-        a = stacked(to, a, &stack)?;
-        b = stacked(to, b, &stack)?;
-        let made = to.call("matmul", &[a, b], TensorType::new(dtype, dims), &Params::new())?;
-        let seen = to.calls.view(made, output.clone());
-        to.give_first(0, seen);
+        let (a, b) = (to.first(0)?, to.first(1)?);
+        let made = multiply(to, a, b)?;
+        to.give_first(0, made);
         Ok(())
     }
+}
+
+/// The product of two cells in the shape of the first output.
+pub(super) fn multiply(to: &mut Lowerer<'_>, mut a: usize, mut b: usize) -> Result<usize, SpecError> {
+    let dtype = to.calls.ty(a).dtype;
+    let shape = to.output().shape.clone();
+    // Vectors count as matrices of one row, or of one column.
+    let (left, right) = (to.calls.ty(a).shape.clone(), to.calls.ty(b).shape.clone());
+    let mut dims = shape.dims().to_vec();
+    if let [size] = *left.dims() {
+        a = to.calls.view(a, TensorType::new(dtype, [1, size]));
+        dims.insert(dims.len() - usize::from(right.rank() > 1), 1);
+    }
+    if let [size] = *right.dims() {
+        b = to.calls.view(b, TensorType::new(dtype, [size, 1]));
+        dims.push(1);
+    }
+    let stack = dims[..dims.len() - 2].to_vec();
+    a = stacked(to, a, &stack)?;
+    b = stacked(to, b, &stack)?;
+    let made = to.call("matmul", &[a, b], TensorType::new(dtype, dims), &Params::new())?;
+    Ok(to.calls.view(made, TensorType { dtype, shape }))
 }
 
 /// Matrices, as many as the product has: repeated where there are fewer, unless there is one for all.

@@ -15,19 +15,24 @@ mod constant;
 mod constant_of_shape;
 mod control;
 pub(crate) mod conv;
+mod conv_integer;
 mod declared;
 mod dropout;
+mod dynamic_quantize_linear;
 mod expand;
 mod flatten;
 mod gather;
 mod gemm;
 mod identity;
 mod mat_mul;
+mod mat_mul_integer;
 mod normalization;
 mod one_hot;
 mod operator;
 mod pad;
 mod pool;
+mod quantize_linear;
+mod quantized;
 mod range;
 mod reduce;
 mod reshape;
@@ -78,10 +83,13 @@ pub(crate) static OPERATORS: &[Operator] = &[
     constant::CONSTANT,
     constant_of_shape::CONSTANT_OF_SHAPE,
     conv::CONV,
+    conv_integer::CONV_INTEGER,
     unary::COS,
     unary::COSH,
+    quantize_linear::DEQUANTIZE_LINEAR,
     binary::DIV,
     dropout::DROPOUT,
+    dynamic_quantize_linear::DYNAMIC_QUANTIZE_LINEAR,
     unary::ELU,
     binary::EQUAL,
     unary::ERF,
@@ -118,6 +126,7 @@ pub(crate) static OPERATORS: &[Operator] = &[
     normalization::LP_NORMALIZATION,
     pool::LP_POOL,
     mat_mul::MAT_MUL,
+    mat_mul_integer::MAT_MUL_INTEGER,
     several::MAX,
     pool::MAX_POOL,
     several::MEAN,
@@ -133,6 +142,9 @@ pub(crate) static OPERATORS: &[Operator] = &[
     binary::P_RELU,
     pad::PAD,
     binary::POW,
+    conv_integer::Q_LINEAR_CONV,
+    mat_mul_integer::Q_LINEAR_MAT_MUL,
+    quantize_linear::QUANTIZE_LINEAR,
     normalization::RMS_NORMALIZATION,
     range::RANGE,
     unary::RECIPROCAL,

@@ -163,6 +163,11 @@ pub(crate) fn integers(dims: &[i64], values: &[i64]) -> TensorProto {
     }
 }
 
+/// Integers of 8, 16 or 32 bits.
+pub(crate) fn small_integers(dims: &[i64], data_type: i32, values: &[i32]) -> TensorProto {
+    TensorProto { dims: dims.to_vec(), data_type, int32_data: values.to_vec(), ..TensorProto::default() }
+}
+
 /// A list of integers as a constant input.
 pub(crate) fn list(values: &[i64]) -> TensorProto {
     integers(&[values.len() as i64], values)
