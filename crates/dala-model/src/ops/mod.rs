@@ -5,6 +5,7 @@
 //! table in `docs/MODELS.md` by `DALA_UPDATE=1 cargo test -p dala-model --lib table`.
 
 mod arg_max;
+mod attention;
 mod batch_normalization;
 mod binary;
 mod call;
@@ -15,7 +16,9 @@ mod constant;
 mod constant_of_shape;
 pub(crate) mod conv;
 mod declared;
+mod depth_to_space;
 mod dropout;
+mod einsum;
 mod expand;
 mod flatten;
 mod gather;
@@ -31,6 +34,7 @@ mod range;
 mod reduce;
 mod reshape;
 mod resize;
+mod reverse_sequence;
 mod several;
 mod shape;
 mod slice;
@@ -60,6 +64,7 @@ pub(crate) static OPERATORS: &[Operator] = &[
     unary::ASINH,
     unary::ATAN,
     unary::ATANH,
+    attention::ATTENTION,
     pool::AVERAGE_POOL,
     batch_normalization::BATCH_NORMALIZATION,
     binary::BIT_SHIFT,
@@ -78,8 +83,10 @@ pub(crate) static OPERATORS: &[Operator] = &[
     conv::CONV,
     unary::COS,
     unary::COSH,
+    depth_to_space::DEPTH_TO_SPACE,
     binary::DIV,
     dropout::DROPOUT,
+    einsum::EINSUM,
     unary::ELU,
     binary::EQUAL,
     unary::ERF,
@@ -145,6 +152,7 @@ pub(crate) static OPERATORS: &[Operator] = &[
     unary::RELU,
     reshape::RESHAPE,
     resize::RESIZE,
+    reverse_sequence::REVERSE_SEQUENCE,
     unary::ROUND,
     unary::SELU,
     shape::SHAPE,
@@ -158,6 +166,7 @@ pub(crate) static OPERATORS: &[Operator] = &[
     softmax::SOFTMAX,
     unary::SOFTPLUS,
     unary::SOFTSIGN,
+    depth_to_space::SPACE_TO_DEPTH,
     split::SPLIT,
     unary::SQRT,
     squeeze::SQUEEZE,
@@ -171,6 +180,7 @@ pub(crate) static OPERATORS: &[Operator] = &[
     transpose::TRANSPOSE,
     trilu::TRILU,
     unsqueeze::UNSQUEEZE,
+    resize::UPSAMPLE,
     binary::WHERE,
     binary::XOR,
 ];
@@ -193,7 +203,7 @@ mod tests {
         for operator in OPERATORS {
             assert_eq!(super::find(operator.name).map(|found| found.name), Some(operator.name));
         }
-        assert!(super::find("Einsum").is_none());
+        assert!(super::find("Nothing").is_none());
     }
 
     #[test]
