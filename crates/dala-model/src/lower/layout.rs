@@ -11,15 +11,6 @@ pub(super) fn channels_last(dims: &[usize]) -> Vec<usize> {
     Order::Last.axes(dims)
 }
 
-/// The shape of a picture with its channels last.
-pub(crate) fn dims_last(dims: &[usize]) -> [usize; 4] {
-    let mut last = [1; 4];
-    for (own, size) in last.iter_mut().zip(channels_last(&padded(dims, 4))) {
-        *own = size;
-    }
-    last
-}
-
 /// The order of the axes of pictures, and of what has fewer or more axes behind its channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
@@ -54,8 +45,8 @@ mod tests {
 
     #[test]
     fn few_axes_are_the_last_ones() {
-        assert_eq!(dims_last(&[7, 5]), [1, 7, 5, 1]);
-        assert_eq!(dims_last(&[3, 1, 1]), [1, 1, 1, 3]);
+        assert_eq!(channels_last(&padded(&[7, 5], 4)), [1, 7, 5, 1]);
+        assert_eq!(channels_last(&padded(&[3, 1, 1], 4)), [1, 1, 1, 3]);
         assert_eq!(channels_last(&[2, 3, 7]), [2, 7, 3]);
         assert_eq!((0..5).map(|axis| Order::Last.axis(axis, 5)).collect::<Vec<_>>(), [0, 4, 1, 2, 3]);
     }

@@ -196,6 +196,30 @@ impl<'a> Lowerer<'a> {
         self.map("x", &[("x", cell)], ty, &Params::new())
     }
 
+    /// A cell with so many elements along an axis, picked by a formula of their place `i` there, which may use params.
+    pub(crate) fn picked(
+        &mut self,
+        cell: usize,
+        axis: usize,
+        count: usize,
+        formula: &str,
+        params: &Params,
+    ) -> Result<usize, SpecError> {
+        let ty = self.calls.ty(cell).clone();
+        let mut dims = ty.shape.dims().to_vec();
+        let [outer, inner] = [&dims[..axis], &dims[axis + 1..]].map(|dims| dims.iter().product::<usize>());
+        let text = format!("let i = coord(1); gather(x, (coord(0) * size + ({formula})) * inner + coord(2))");
+        let params = params.clone().with("size", dims[axis] as i64).with("inner", inner as i64);
+        let made = self.map(&text, &[("x", cell)], TensorType::new(ty.dtype, [outer, count, inner]), &params)?;
+        dims[axis] = count;
+        Ok(self.calls.view(made, TensorType::new(ty.dtype, dims)))
+    }
+
+    /// The axes of a cell in another order.
+    pub(crate) fn turned(&mut self, cell: usize, axes: &[usize]) -> Result<usize, SpecError> {
+        self.turn_named(self.layer, cell, &ints(axes))
+    }
+
     /// The type of the first output in an order.
     pub(crate) fn output_in(&self, order: Order) -> TensorType {
         match order {

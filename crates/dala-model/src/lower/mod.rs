@@ -10,7 +10,7 @@ use dala_kernels::Composite;
 use dala_spec::SpecError;
 
 use crate::Network;
-pub(crate) use layout::{Order, dims_last};
+pub(crate) use layout::Order;
 pub(crate) use lowerer::{Lowerer, ints};
 
 /// The calls that compute a network's outputs.

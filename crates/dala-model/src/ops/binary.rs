@@ -12,10 +12,19 @@ pub(super) const ADD: Operator = arithmetic("Add", |call| infer(call, "elementwi
 pub(super) const MUL: Operator = arithmetic("Mul", |call| infer(call, "elementwise_mul"));
 pub(super) const SUB: Operator = arithmetic("Sub", |call| infer(call, "elementwise_sub"));
 
-/// Both of one type.
+/// Of the first value's type. Powers of integers are rounded, or cut off where the exponent is a float.
 pub(super) const POW: Operator = arithmetic("Pow", |call| {
-    call.float()?;
-    infer(call, "pow")
+    let (base, exponent) = (call.dtype(0)?, call.dtype(1)?);
+    let each = match (base.is_float(), exponent.is_float()) {
+        _ if base == exponent && base.is_float() => Each::new("pow"),
+        (true, _) if base == DType::F64 => Each::text("pow(a, f64(b))"),
+        (true, _) => Each::text("pow(a, f32(b))"),
+        (false, false) => Each::text("round(pow(f64(a), f64(b)))"),
+        // A power that is just below a whole number is meant to be it.
+        (false, true) => Each::text("trunc(pow(f64(a), f64(b)) * (1 + 1e-9))"),
+    };
+    let ty = call.output(base, repeated(call, call.dims(0)?, 1)?)?;
+    Ok(Outcome::layer(each, [call.input(0)?, call.input(1)?], ty))
 });
 
 /// The remainder with the sign of the second value, or with that of the first where `fmod` says so, as it must for floats.
@@ -181,6 +190,10 @@ mod tests {
         assert_eq!(constants(13, "Mod", pair(), vec![int("fmod", 1)]).1, Data::S64(vec![1, -1, 1]));
         let power = constants(13, "Pow", vec![floats(&[2], vec![2.0, 9.0]), floats(&[1], vec![0.5])], vec![]);
         assert_eq!(power.1, Data::F32(vec![std::f32::consts::SQRT_2, 3.0]));
+        let whole = constants(13, "Pow", vec![list(&[2, -3, 10]), list(&[10, 3, 9])], vec![]);
+        assert_eq!(whole.1, Data::S64(vec![1024, -27, 1_000_000_000]));
+        let mixed = constants(13, "Pow", vec![list(&[2, 3]), floats(&[2], vec![3.0, 0.5])], vec![]);
+        assert_eq!(mixed.1, Data::S64(vec![8, 1]));
         assert_eq!(single(13, "Mod", &[2], vec![floats(&[1], vec![1.0])], vec![]).code(), "bad_attribute");
     }
 }

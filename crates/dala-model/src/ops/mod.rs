@@ -5,6 +5,7 @@
 //! table in `docs/MODELS.md` by `DALA_UPDATE=1 cargo test -p dala-model --lib table`.
 
 mod arg_max;
+mod attention;
 mod batch_normalization;
 mod binary;
 mod call;
@@ -17,8 +18,10 @@ mod control;
 pub(crate) mod conv;
 mod conv_integer;
 mod declared;
+mod depth_to_space;
 mod dropout;
 mod dynamic_quantize_linear;
+mod einsum;
 mod expand;
 mod flatten;
 mod gather;
@@ -37,6 +40,7 @@ mod range;
 mod reduce;
 mod reshape;
 mod resize;
+mod reverse_sequence;
 mod several;
 mod shape;
 mod slice;
@@ -66,6 +70,7 @@ pub(crate) static OPERATORS: &[Operator] = &[
     unary::ASINH,
     unary::ATAN,
     unary::ATANH,
+    attention::ATTENTION,
     pool::AVERAGE_POOL,
     batch_normalization::BATCH_NORMALIZATION,
     binary::BIT_SHIFT,
@@ -86,10 +91,12 @@ pub(crate) static OPERATORS: &[Operator] = &[
     conv_integer::CONV_INTEGER,
     unary::COS,
     unary::COSH,
+    depth_to_space::DEPTH_TO_SPACE,
     quantize_linear::DEQUANTIZE_LINEAR,
     binary::DIV,
     dropout::DROPOUT,
     dynamic_quantize_linear::DYNAMIC_QUANTIZE_LINEAR,
+    einsum::EINSUM,
     unary::ELU,
     binary::EQUAL,
     unary::ERF,
@@ -161,6 +168,7 @@ pub(crate) static OPERATORS: &[Operator] = &[
     unary::RELU,
     reshape::RESHAPE,
     resize::RESIZE,
+    reverse_sequence::REVERSE_SEQUENCE,
     unary::ROUND,
     control::SCAN,
     unary::SELU,
@@ -181,6 +189,7 @@ pub(crate) static OPERATORS: &[Operator] = &[
     softmax::SOFTMAX,
     unary::SOFTPLUS,
     unary::SOFTSIGN,
+    depth_to_space::SPACE_TO_DEPTH,
     split::SPLIT,
     control::SPLIT_TO_SEQUENCE,
     unary::SQRT,
@@ -195,6 +204,7 @@ pub(crate) static OPERATORS: &[Operator] = &[
     transpose::TRANSPOSE,
     trilu::TRILU,
     unsqueeze::UNSQUEEZE,
+    resize::UPSAMPLE,
     binary::WHERE,
     binary::XOR,
 ];
@@ -217,7 +227,7 @@ mod tests {
         for operator in OPERATORS {
             assert_eq!(super::find(operator.name).map(|found| found.name), Some(operator.name));
         }
-        assert!(super::find("Einsum").is_none());
+        assert!(super::find("Nothing").is_none());
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! Numbers brought to a mean of zero and a deviation of one, then scaled: `LayerNormalization`, `InstanceNormalization`,
 //! `GroupNormalization` and `MeanVarianceNormalization`; and `RMSNormalization` and `LpNormalization`, which only divide by a size.
 
+use std::sync::Arc;
+
 use dala_spec::{DType, Data, Params, Scalar, Shape, SpecError, TensorType};
 
 use super::call::{NodeCall, broadcast};
-use super::operator::{Kind, Operator, Outcome};
+use super::operator::{Given, Kind, Operator, Outcome};
+use super::range::named_type;
 use super::reduce::{How, power, reduced};
 use crate::ModelError;
 use crate::lower::{Lowerer, ints};
@@ -14,9 +17,21 @@ use crate::op::Compute;
 pub(super) const LAYER_NORMALIZATION: Operator = Operator::new("LayerNormalization", Kind::Axes, |call| {
     let (dims, axis) = (call.dims(0)?, from_axis(call)?);
     repeatable(call, dims, 1, call.inputs.len())?;
-    layer(call, Normal { groups: dims.iter().take(axis).product(), epsilon: epsilon(call)?, scales: None })
+    let compute = Normal { groups: dims.iter().take(axis).product(), epsilon: epsilon(call)?, scales: None };
+    if call.outputs < 2 {
+        return layer(call, compute);
+    }
+    // The means, and one over the deviations, are outputs too.
+    call.float()?;
+    let kept = dims.iter().enumerate().map(|(place, &size)| if place < axis { size } else { 1 });
+    let kind = call.int("stash_type", 1)?;
+    let more = call.output(named_type(call, kind)?, kept.collect())?;
+    let inputs = (0..3).filter_map(|place| Some(("", Given::Value(call.number(place)?)))).collect();
+    let types = vec![call.value(0)?.ty.clone(), more.clone(), more];
+    Ok(Outcome::Layer { compute: Arc::new(compute), inputs, types })
 })
-.inputs(2, 3);
+.inputs(2, 3)
+.outputs(3);
 
 /// Over all axes behind the channels, for each channel.
 pub(super) const INSTANCE_NORMALIZATION: Operator = Operator::new("InstanceNormalization", Kind::Axes, |call| {
@@ -174,6 +189,28 @@ impl Compute for Normal {
         }
         let made = to.calls.view(made, output);
         to.give_first(0, made);
+        if to.outputs() > 1 {
+            self.statistics(to, x)?;
+        }
+        Ok(())
+    }
+}
+
+impl Normal {
+    /// The means of the lines, and one over their deviations.
+    fn statistics(&self, to: &mut Lowerer<'_>, x: usize) -> Result<(), SpecError> {
+        let (lines, ty, none) = (to.calls.ty(x).shape.clone(), to.output_at(1).clone(), Params::new());
+        let wide = |dims: &[usize]| TensorType::new(ty.dtype, dims);
+        let x = to.call("cast", &[x], wide(lines.dims()), &none)?;
+        let mean = reduced(to, x, How::Mean, &[1], wide(&[self.groups, 1]))?;
+        let squares = to.map("(x - m) * (x - m)", &[("x", x), ("m", mean)], wide(lines.dims()), &none)?;
+        let variance = reduced(to, squares, How::Mean, &[1], wide(&[self.groups, 1]))?;
+        let epsilon = Params::new().with("epsilon", f64::from(self.epsilon));
+        let inverse = to.map("1 / sqrt(v + epsilon)", &[("v", variance)], wide(&[self.groups, 1]), &epsilon)?;
+        for (place, cell) in [(1, mean), (2, inverse)] {
+            let seen = to.calls.view(cell, ty.clone());
+            to.give_first(place, seen);
+        }
         Ok(())
     }
 }

@@ -1,19 +1,15 @@
-//! `Pad`: more elements around the value. How many is an attribute up to version 10 and a constant input after.
+//! `Pad`: more elements around the value, or fewer. How many is an attribute up to version 10 and a constant input after.
 
-use dala_spec::{Params, SpecError};
+use dala_spec::{Params, SpecError, TensorType};
 
 use super::call::NodeCall;
-use super::declared::refused;
 use super::operator::{Kind, Operator, Outcome};
 use crate::ModelError;
 use crate::limits::{MAX_ELEMENTS, MAX_RANK};
-use crate::lower::{Lowerer, ints};
+use crate::lower::Lowerer;
 use crate::op::Compute;
 
-pub(super) const PAD: Operator = Operator::new("Pad", Kind::Layout, infer).inputs(1, 4).refuses(|node| {
-    let other = node.says_other("mode", &["constant", "reflect", "edge"]);
-    refused([(other, "modes other than constant, reflect and edge")])
-});
+pub(super) const PAD: Operator = Operator::new("Pad", Kind::Layout, infer).inputs(1, 4);
 
 fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     let dims = call.dims(0)?;
@@ -30,37 +26,41 @@ fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     let (mut before, mut after) = (vec![0; dims.len()], vec![0; dims.len()]);
     for (list, given) in [&mut before, &mut after].into_iter().zip(given.chunks(axes.len().max(1))) {
         for (&axis, &size) in axes.iter().zip(given) {
-            if size < 0 {
-                return Err(call.unsupported("not supported: negative pads"));
+            if size.unsigned_abs() > MAX_ELEMENTS as u64 {
+                return Err(bad("numbers of a size that can be"));
             }
-            let size = usize::try_from(size).ok().filter(|&size| size <= MAX_ELEMENTS);
-            let size = size.ok_or_else(|| bad("numbers of a size that can be"))?;
             list.get_mut(axis).into_iter().for_each(|pad| *pad = size);
         }
     }
     let mode = match call.text("mode", "constant")? {
-        "constant" if call.opset < 11 => PadMode::Constant(call.float_attribute("value", 0.0)?),
+        "constant" if call.opset < 11 => PadMode::Constant(call.float_attribute("value", 0.0)?.into()),
         "constant" => {
             let value = call.scalar(2, "the constant value")?;
-            PadMode::Constant(value.map_or(0.0, |scalar| scalar.as_f64() as f32))
+            PadMode::Constant(value.map_or(0.0, |scalar| scalar.as_f64()))
         }
         "reflect" => PadMode::Reflect,
         "edge" => PadMode::Edge,
-        other => return Err(call.bad_attribute("mode", "constant, reflect or edge", other)),
+        "wrap" => PadMode::Wrap,
+        other => return Err(call.bad_attribute("mode", "constant, reflect, edge or wrap", other)),
     };
     let mut padded = Vec::with_capacity(dims.len());
     for ((&dim, &before), &after) in dims.iter().zip(&before).zip(&after) {
-        let most = before.max(after);
+        // What is taken away is taken away first.
+        let left = dim as i64 + before.min(0) + after.min(0);
+        let most = before.max(after).max(0);
         match mode {
-            PadMode::Reflect if most >= dim.max(1) && most > 0 => {
+            _ if left < 0 => return Err(bad("no more taken away than there is")),
+            PadMode::Reflect if most >= left.max(1) && most > 0 => {
                 return Err(bad("smaller than the value along each axis"));
             }
-            PadMode::Edge if dim == 0 && most > 0 => return Err(bad("nothing along an axis of size 0")),
-            _ => padded.push(dim.saturating_add(before).saturating_add(after)),
+            PadMode::Edge | PadMode::Wrap if left == 0 && most > 0 => {
+                return Err(bad("nothing along an axis of size 0"));
+            }
+            _ => padded.push((left + before.max(0) + after.max(0)) as usize),
         }
     }
     let input = call.input(0)?;
-    if padded == dims {
+    if padded == dims && before.iter().chain(&after).all(|&side| side == 0) {
         return Ok(Outcome::same(input));
     }
     let ty = call.output(call.dtype(0)?, padded)?;
@@ -70,8 +70,9 @@ fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
 /// One entry for each axis.
 #[derive(Debug, PartialEq)]
 struct Pad {
-    before: Vec<usize>,
-    after: Vec<usize>,
+    /// Negative where elements are taken away.
+    before: Vec<i64>,
+    after: Vec<i64>,
     mode: PadMode,
 }
 
@@ -79,24 +80,46 @@ struct Pad {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum PadMode {
     /// A number.
-    Constant(f32),
+    Constant(f64),
     /// The elements mirrored at the outermost one, which is not repeated.
     Reflect,
     /// The outermost element.
     Edge,
+    /// The elements again, from the other side.
+    Wrap,
 }
 
 impl Compute for Pad {
     fn lower(&self, to: &mut Lowerer<'_>) -> Result<(), SpecError> {
         let params = match self.mode {
-            PadMode::Constant(value) => Params::new().with("mode", "constant").with("value", f64::from(value)),
+            PadMode::Constant(value) => Params::new().with("mode", "constant").with("value", value),
             PadMode::Reflect => Params::new().with("mode", "reflect"),
-            PadMode::Edge => Params::new().with("mode", "edge"),
+            PadMode::Edge | PadMode::Wrap => Params::new().with("mode", "edge"),
         };
         let order = to.order(0);
-        let side = |sizes: &[usize]| ints(&order.axes(sizes));
-        let x = to.read(0, order)?;
-        to.call_in(order, "pad", &[x], &params.with("before", side(&self.before)).with("after", side(&self.after)))
+        let [before, after] = [&self.before, &self.after].map(|side| order.axes(side));
+        let mut cell = to.read(0, order)?;
+        let dtype = to.output().dtype;
+        if before.iter().chain(&after).any(|&side| side < 0) {
+            let taken = before.iter().zip(&after).map(|(&before, &after)| before.min(0) + after.min(0));
+            let dims =
+                to.calls.ty(cell).shape.dims().iter().zip(taken).map(|(&dim, taken)| (dim as i64 + taken) as usize);
+            let ty = TensorType::new(dtype, dims.collect::<Vec<usize>>());
+            let start: Vec<i64> = before.iter().map(|&before| -before.min(0)).collect();
+            cell = to.call("slice", &[cell], ty, &Params::new().with("start", start))?;
+        }
+        let [before, after] = [before, after].map(|side| side.into_iter().map(|own| own.max(0)).collect::<Vec<i64>>());
+        if self.mode == PadMode::Wrap {
+            for axis in (0..before.len()).filter(|&axis| before[axis] + after[axis] > 0) {
+                let count = to.output_in(order).shape.dims()[axis];
+                let before = Params::new().with("before", before[axis]);
+                cell = to.picked(cell, axis, count, "mod(i - before, size)", &before)?;
+            }
+        } else if before.iter().chain(&after).any(|&side| side > 0) {
+            cell = to.call("pad", &[cell], to.output_in(order), &params.with("before", before).with("after", after))?;
+        }
+        to.give(0, order, cell);
+        Ok(())
     }
 }
 
@@ -124,10 +147,11 @@ mod tests {
         assert_eq!(pad(&[0, 4, 0, 0], "reflect"), "bad_value");
         assert_eq!(pad(&[0, 3, 0, 3], "reflect"), "read");
         assert_eq!(pad(&[0, 1], "edge"), "bad_value");
-        assert_eq!(pad(&[0, -1, 0, 0], "edge"), "unsupported_operator");
+        assert_eq!(pad(&[0, -1, 0, 0], "edge"), "read");
+        assert_eq!(pad(&[0, -3, 0, -2], "edge"), "bad_value");
         assert_eq!(pad(&[0, 1 << 31, 0, 0], "constant"), "too_large");
         assert_eq!(pad(&[0, i64::MAX, 0, 0], "constant"), "bad_value");
-        assert_eq!(pad(&[0, 1, 0, 0], "wrap"), "unsupported_operator");
+        assert_eq!(pad(&[0, 1, 0, 0], "somehow"), "bad_attribute");
     }
 
     #[test]
@@ -136,6 +160,12 @@ mod tests {
         let padded = constants(13, "Pad", vec![matrix(), list(&[0, 1, 0, 0]), scalar(9.0)], vec![]);
         assert_eq!(padded, (vec![2, 4], Data::F32(vec![9.0, 1.0, 2.0, 3.0, 9.0, 4.0, 5.0, 6.0])));
         let mirrored = constants(9, "Pad", vec![matrix()], vec![ints("pads", &[0, 2, 0, 0]), text("mode", "reflect")]);
+        let fewer = constants(13, "Pad", vec![matrix(), list(&[0, -1, 1, 0]), scalar(9.0)], vec![]);
+        assert_eq!(fewer, (vec![3, 2], Data::F32(vec![2.0, 3.0, 5.0, 6.0, 9.0, 9.0])));
+        let wrapped = constants(19, "Pad", vec![matrix(), list(&[0, 4, 0, 1])], vec![text("mode", "wrap")]);
+        assert_eq!(wrapped.0, [2, 8]);
+        let Data::F32(wrapped) = wrapped.1 else { panic!("no floats") };
+        assert_eq!(wrapped[..8], [3.0, 1.0, 2.0, 3.0, 1.0, 2.0, 3.0, 1.0]);
         assert_eq!(mirrored, (vec![2, 5], Data::F32(vec![3.0, 2.0, 1.0, 2.0, 3.0, 6.0, 5.0, 4.0, 5.0, 6.0])));
     }
 }

@@ -72,11 +72,11 @@ impl Compute for Pool {
             How::Largest => window::pooled(to, x, &self.axes, "max_pool2d", &none)?,
             How::Mean { padding } => window::averaged(to, x, &self.axes, &to.dims(0)[2..], padding)?,
             How::Norm(p) => {
-                let p = Params::new().with("p", f64::from(p));
+                let (p, root) = (Params::new().with("p", i64::from(p)), Params::new().with("root", 1.0 / f64::from(p)));
                 let powers = to.map("pow(abs(x), p)", &[("x", x)], own, &p)?;
                 let sums = window::summed(to, powers, &self.axes)?;
                 let ty = to.calls.ty(sums).clone();
-                to.map("pow(x, 1 / p)", &[("x", sums)], ty, &p)?
+                to.map("pow(x, root)", &[("x", sums)], ty, &root)?
             }
         };
         to.give_last(0, made);

@@ -75,7 +75,7 @@ impl How {
             How::LogSum => Some("log(x)"),
             How::Norm(1) => None,
             How::Norm(2) => Some("sqrt(x)"),
-            How::Norm(_) => Some("pow(x, 1 / p)"),
+            How::Norm(_) => Some("pow(x, root)"),
             _ => None,
         }
     }
@@ -206,7 +206,7 @@ pub(super) fn reduced(
     let (from, params) = (
         to.calls.ty(x).shape.clone(),
         match how {
-            How::Norm(p) if p > 2 => Params::new().with("p", f64::from(p)),
+            How::Norm(p) if p > 2 => Params::new().with("p", i64::from(p)).with("root", 1.0 / f64::from(p)),
             _ => Params::new(),
         },
     );

@@ -1,41 +1,44 @@
-//! `Resize`: pictures in another size, rows and columns picked, or mixed by a matrix of weights.
+//! `Resize`: a value in another size, elements picked or mixed by a matrix of weights; and `Upsample`, which it replaces since
+//! version 10.
 
-use dala_spec::{DType, Data, Params, Shape, SpecError, TensorType};
+use dala_spec::{Data, Params, Scalar, Shape, SpecError, TensorType};
 
 use super::call::NodeCall;
-use super::declared::refused;
+use super::declared::{Declared, refused};
 use super::operator::{Kind, Operator, Outcome};
 use crate::ModelError;
+use crate::attribute::Attribute;
 use crate::error::shown;
 use crate::limits::MAX_ELEMENTS;
-use crate::lower::{Lowerer, dims_last};
+use crate::lower::{Lowerer, Order};
 use crate::op::Compute;
 
-pub(super) const RESIZE: Operator = Operator::new("Resize", Kind::Layout, infer).inputs(1, 4).refuses(|node| {
-    let coordinates = ["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"];
-    refused([
-        (node.says_other("mode", &["nearest", "linear"]), "modes other than nearest and linear"),
-        (
-            node.says_other("coordinate_transformation_mode", &coordinates),
-            "coordinate modes other than half_pixel, pytorch_half_pixel, asymmetric and align_corners",
-        ),
-        (node.int("antialias").is_some_and(|value| value != 0), "antialias"),
-        (node.says_other("keep_aspect_ratio_policy", &["stretch"]), "keep_aspect_ratio_policy"),
-    ])
-});
+pub(super) const RESIZE: Operator = Operator::new("Resize", Kind::Layout, infer).inputs(1, 4).refuses(refuses);
+pub(super) const UPSAMPLE: Operator = Operator::new("Upsample", Kind::Layout, infer).inputs(1, 2).refuses(refuses);
+
+fn refuses(node: &Declared<'_>) -> Option<String> {
+    let crops = !node.says_other("coordinate_transformation_mode", &["tf_crop_and_resize"]);
+    let crops = crops && node.has("coordinate_transformation_mode");
+    refused([(crops, "tf_crop_and_resize"), (node.int("antialias").is_some_and(|value| value != 0), "antialias")])
+}
 
 fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
-    let dims = call.picture()?;
+    let dims = call.dims(0)?;
     let mode = match call.text("mode", "nearest")? {
         "nearest" => ResizeMode::Nearest,
-        "linear" => ResizeMode::Linear,
-        other => return Err(call.unsupported(format!("mode {}", shown(other)))),
+        "linear" | "bilinear" => ResizeMode::Linear,
+        "cubic" => {
+            let factor = call.float_attribute("cubic_coeff_a", -0.75)?;
+            ResizeMode::Cubic { factor, inside: call.flag("exclude_outside", false)? }
+        }
+        other => return Err(call.bad_attribute("mode", "nearest, linear or cubic", other)),
     };
-    // Version 10 knew one way only.
+    // Up to version 10 there was one way only.
     let (default_coordinates, default_rounding) =
         if call.opset < 11 { ("asymmetric", "floor") } else { ("half_pixel", "round_prefer_floor") };
     let coordinates = match call.text("coordinate_transformation_mode", default_coordinates)? {
         "half_pixel" => Coordinates::HalfPixel,
+        "half_pixel_symmetric" => Coordinates::HalfPixelSymmetric,
         "pytorch_half_pixel" => Coordinates::PytorchHalfPixel,
         "asymmetric" => Coordinates::Asymmetric,
         "align_corners" => Coordinates::AlignCorners,
@@ -48,48 +51,66 @@ fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
         "ceil" => Rounding::Ceil,
         other => return Err(call.bad_attribute("nearest_mode", "a way of rounding", other)),
     };
-    let axes = match call.ints("axes")? {
+    let named = match call.ints("axes")? {
         Some(given) => call.axes(given, dims.len())?,
         None => (0..dims.len()).collect(),
     };
-    let mut sizes = dims;
-    let mut scale = [1f32; 4];
-    match scales_or_sizes(call)? {
-        Request::Scales(given) => {
-            if given.len() != axes.len() {
-                return Err(call.bad_value("scales", format!("{} numbers", axes.len()), format!("{given:?}")));
-            }
-            for (&axis, &factor) in axes.iter().zip(&given) {
-                let size = (dims[axis] as f32 * factor as f32).floor();
-                if !(factor > 0.0 && size >= 1.0 && size <= MAX_ELEMENTS as f32) {
-                    return Err(call.bad_value("scales", "factors that leave a picture", format!("{given:?}")));
-                }
-                (sizes[axis], scale[axis]) = (size as usize, factor as f32);
-            }
-        }
-        Request::Sizes(given) => {
-            if given.len() != axes.len() {
-                return Err(call.bad_value("sizes", format!("{} numbers", axes.len()), format!("{given:?}")));
-            }
-            for (&axis, &size) in axes.iter().zip(&given) {
-                let size = usize::try_from(size).ok().filter(|size| (1..=MAX_ELEMENTS).contains(size));
-                sizes[axis] =
-                    size.ok_or_else(|| call.bad_value("sizes", "numbers of at least 1", format!("{given:?}")))?;
-                scale[axis] = sizes[axis] as f32 / dims[axis] as f32;
-            }
-        }
+    let mut axes: Vec<Axis> = dims.iter().map(|&size| Axis { from: size, to: size, scale: 1.0 }).collect();
+    let new = requested(call, &named, dims)?;
+    for (number, (to, scale)) in named.iter().zip(new) {
+        axes.get_mut(*number).into_iter().for_each(|axis| (axis.to, axis.scale) = (to, scale));
     }
-    if sizes[..2] != dims[..2] || dims[2] == 0 || dims[3] == 0 {
-        return Err(call.unsupported("changes the batch or the channels, only height and width may change"));
+    if dims.contains(&0) {
+        return Err(call.shape_mismatch("at least one element", dims));
     }
     let input = call.input(0)?;
-    let [_, _, height_scale, width_scale] = scale;
-    if sizes == dims && height_scale == 1.0 && width_scale == 1.0 {
+    if axes.iter().all(Axis::stays) {
         return Ok(Outcome::same(input));
     }
-    let ty = call.output(call.float()?, sizes.to_vec())?;
-    let scale = [height_scale, width_scale];
-    Ok(Outcome::layer(Resize { mode, coordinates, rounding, scale }, [input], ty))
+    if mode != ResizeMode::Nearest {
+        call.float()?;
+    }
+    let ty = call.output(call.dtype(0)?, axes.iter().map(|axis| axis.to).collect())?;
+    Ok(Outcome::layer(Resize { mode, coordinates, rounding, axes }, [input], ty))
+}
+
+/// The new size of each of these axes, and how much larger it is.
+fn requested(call: &NodeCall<'_>, axes: &[usize], dims: &[usize]) -> Result<Vec<(usize, f32)>, ModelError> {
+    let from: Vec<usize> = axes.iter().filter_map(|&axis| dims.get(axis).copied()).collect();
+    match scales_or_sizes(call)? {
+        Request::Scales(given) => {
+            let bad = |expected: String| call.bad_value("scales", expected, format!("{given:?}"));
+            if given.len() != axes.len() {
+                return Err(bad(format!("{} numbers", axes.len())));
+            }
+            let scaled = from.iter().zip(&given).map(|(&from, &factor)| {
+                let size = (from as f32 * factor as f32).floor();
+                let fits = factor > 0.0 && size >= 1.0 && size <= MAX_ELEMENTS as f32;
+                fits.then_some((size as usize, factor as f32))
+            });
+            scaled.collect::<Option<Vec<_>>>().ok_or_else(|| bad("factors that leave something".to_owned()))
+        }
+        Request::Sizes(given) => {
+            let bad = |expected: String| call.bad_value("sizes", expected, format!("{given:?}"));
+            let size = |&size: &i64| usize::try_from(size).ok().filter(|size| (1..=MAX_ELEMENTS).contains(size));
+            let sizes = given.iter().map(size).collect::<Option<Vec<_>>>();
+            let sizes = sizes.ok_or_else(|| bad("numbers of at least 1".to_owned()))?;
+            if sizes.len() != axes.len() {
+                return Err(bad(format!("{} numbers", axes.len())));
+            }
+            let scales: Vec<f32> =
+                sizes.iter().zip(&from).map(|(&size, &from)| size as f32 / from.max(1) as f32).collect();
+            let all = match call.text("keep_aspect_ratio_policy", "stretch")? {
+                "stretch" => return Ok(sizes.into_iter().zip(scales).collect()),
+                "not_larger" => scales.into_iter().fold(f32::INFINITY, f32::min),
+                "not_smaller" => scales.into_iter().fold(0.0, f32::max),
+                other => return Err(call.bad_attribute("keep_aspect_ratio_policy", "one of three", other)),
+            };
+            let scaled =
+                from.iter().map(|&from| ((from as f32 * all).round().clamp(1.0, MAX_ELEMENTS as f32) as usize, all));
+            Ok(scaled.collect())
+        }
+    }
 }
 
 enum Request {
@@ -99,6 +120,9 @@ enum Request {
 
 /// What the file gives; an input of no elements counts as left out.
 fn scales_or_sizes(call: &NodeCall<'_>) -> Result<Request, ModelError> {
+    if let Some(Attribute::Floats(scales)) = call.attribute("scales") {
+        return Ok(Request::Scales(scales.iter().map(|&scale| scale.into()).collect()));
+    }
     let scales_place = if call.opset < 11 { 1 } else { 2 };
     let given =
         |place: usize| -> Result<bool, ModelError> { Ok(call.has(place) && !call.value(place)?.ty.shape.is_empty()) };
@@ -116,24 +140,27 @@ struct Resize {
     mode: ResizeMode,
     coordinates: Coordinates,
     rounding: Rounding,
-    /// Output size over input size, as the file says it: may differ a little from the quotient of the sizes.
-    scale: [f32; 2],
+    axes: Vec<Axis>,
 }
 
-/// How a resized picture gets its values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How a new element gets its value.
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum ResizeMode {
-    /// The nearest pixel.
+    /// The nearest element's.
     Nearest,
-    /// Between the four pixels around, by distance.
+    /// Between the two around, by distance.
     Linear,
+    /// Of four around, by a curve with this factor; those outside count as the outermost, or not at all.
+    Cubic { factor: f32, inside: bool },
 }
 
-/// Where pixel `i` of the output lies in the input, for `scale = output size / input size`.
+/// Where element `i` of the output lies in the input, for `scale = output size / input size`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Coordinates {
     /// `(i + 0.5) / scale - 0.5`.
     HalfPixel,
+    /// As half pixel, around the middle of a size that was rounded.
+    HalfPixelSymmetric,
     /// As half pixel, but 0 if the output has size 1.
     PytorchHalfPixel,
     /// `i / scale`.
@@ -142,7 +169,7 @@ enum Coordinates {
     AlignCorners,
 }
 
-/// Which pixel is the nearest one to a place.
+/// Which element is the nearest one to a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rounding {
     /// The nearest, and the one before if two are as near.
@@ -155,30 +182,37 @@ enum Rounding {
     Ceil,
 }
 
-/// One axis that changes its size.
+/// An axis, and what becomes of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Axis {
     from: usize,
     to: usize,
-    scale: f64,
-    coordinates: Coordinates,
+    /// Output size over input size, as the file says it: may differ a little from the quotient of the sizes.
+    scale: f32,
 }
 
 impl Axis {
+    fn stays(&self) -> bool {
+        self.from == self.to && self.scale == 1.0
+    }
+
     /// Where a place of the result lies.
-    fn place(&self, at: usize) -> f64 {
-        let (at, from, to) = (at as f64, self.from as f64, self.to as f64);
-        match self.coordinates {
-            Coordinates::HalfPixel => (at + 0.5) / self.scale - 0.5,
-            Coordinates::PytorchHalfPixel if self.to == 1 => 0.0,
-            Coordinates::PytorchHalfPixel => (at + 0.5) / self.scale - 0.5,
-            Coordinates::Asymmetric => at / self.scale,
-            Coordinates::AlignCorners if self.to == 1 => 0.0,
+    fn place(&self, at: usize, coordinates: Coordinates) -> f64 {
+        let (at, from, to, scale) = (at as f64, self.from as f64, self.to as f64, f64::from(self.scale));
+        match coordinates {
+            Coordinates::PytorchHalfPixel | Coordinates::AlignCorners if self.to == 1 => 0.0,
+            Coordinates::HalfPixel | Coordinates::PytorchHalfPixel => (at + 0.5) / scale - 0.5,
+            Coordinates::HalfPixelSymmetric => {
+                let offset = from / 2.0 * (1.0 - to / (from * scale));
+                offset + (at + 0.5) / scale - 0.5
+            }
+            Coordinates::Asymmetric => at / scale,
             Coordinates::AlignCorners => at * (from - 1.0) / (to - 1.0),
         }
     }
 
     /// The nearest places.
-    fn nearest(&self, rounding: Rounding) -> Vec<i32> {
+    fn nearest(&self, coordinates: Coordinates, rounding: Rounding) -> Vec<i32> {
         let last = self.from.max(1) as f64 - 1.0;
         let round = |place: f64| match rounding {
             Rounding::Floor => place.floor(),
@@ -186,21 +220,49 @@ impl Axis {
             Rounding::RoundPreferFloor => (place - 0.5).ceil(),
             Rounding::RoundPreferCeil => (place + 0.5).floor(),
         };
-        (0..self.to).map(|at| round(self.place(at)).clamp(0.0, last) as i32).collect()
+        (0..self.to).map(|at| round(self.place(at, coordinates)).clamp(0.0, last) as i32).collect()
     }
 
     /// For each place of the result, the weights of all places before.
-    fn weights(&self) -> Vec<f64> {
+    fn weights(&self, coordinates: Coordinates, mode: ResizeMode) -> Vec<f64> {
         let mut weights = vec![0.0; self.to * self.from];
-        let last = self.from.max(1) - 1;
+        let last = self.from.max(1) as i64 - 1;
         for (at, row) in weights.chunks_exact_mut(self.from.max(1)).enumerate() {
-            let place = self.place(at).clamp(0.0, last as f64);
-            let before = (place.floor() as usize).min(last);
-            let part = place - before as f64;
-            row[before] += 1.0 - part;
-            row[(before + 1).min(last)] += part;
+            let mut place = self.place(at, coordinates);
+            if mode == ResizeMode::Linear {
+                place = place.clamp(0.0, last as f64);
+            }
+            let (before, part) = (place.floor() as i64, place - place.floor());
+            let mut sum = 0.0;
+            for (tap, weight) in mode.taps(part) {
+                let found = before.saturating_add(tap);
+                if !mode.counts(found, last) {
+                    continue;
+                }
+                row[found.clamp(0, last) as usize] += weight;
+                sum += weight;
+            }
+            // What is left out is made up for.
+            row.iter_mut().for_each(|weight| *weight /= sum);
         }
         weights
+    }
+}
+
+impl ResizeMode {
+    /// Whether an element at a place counts, of those up to the last.
+    fn counts(self, place: i64, last: i64) -> bool {
+        let inside = matches!(self, ResizeMode::Cubic { inside: true, .. });
+        !inside || (0..=last).contains(&place)
+    }
+
+    /// The elements around a place that lies by `part` behind an element: how far from that they are, and their weights.
+    fn taps(self, part: f64) -> Vec<(i64, f64)> {
+        let ResizeMode::Cubic { factor, .. } = self else { return vec![(0, 1.0 - part), (1, part)] };
+        let a = f64::from(factor);
+        let near = |x: f64| ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0;
+        let far = |x: f64| ((a * x - 5.0 * a) * x + 8.0 * a) * x - 4.0 * a;
+        vec![(-1, far(part + 1.0)), (0, near(part)), (1, near(1.0 - part)), (2, far(2.0 - part))]
     }
 }
 
@@ -213,62 +275,58 @@ impl Compute for Resize {
     }
 
     fn lower(&self, to: &mut Lowerer<'_>) -> Result<(), SpecError> {
-        let mut cell = to.last(0)?;
+        let order = if self.axes.len() > 2 { Order::Last } else { Order::First };
+        let mut cell = to.read(0, order)?;
         let dtype = to.output().dtype;
-        let &[batch, height, width, channels] = to.calls.ty(cell).shape.dims() else { return Ok(()) };
-        let [_, to_height, to_width, _] = dims_last(to.output().shape.dims());
-        let axis = |from: usize, to: usize, scale: f32| Axis {
-            from,
-            to,
-            scale: f64::from(scale),
-            coordinates: self.coordinates,
-        };
-        let (rows, columns) = (axis(height, to_height, self.scale[0]), axis(width, to_width, self.scale[1]));
-        let none = Params::new();
-        for (axis, number) in [(rows, 1), (columns, 2)] {
-            if axis.from == axis.to && axis.scale == 1.0 {
-                continue;
-            }
+        for (number, axis) in order.axes(&self.axes).iter().enumerate().filter(|(_, axis)| !axis.stays()) {
+            let mut dims = to.calls.ty(cell).shape.dims().to_vec();
             // What a file claims must not decide how much memory its loading takes.
             let entries = if self.mode == ResizeMode::Nearest { axis.to } else { axis.to.saturating_mul(axis.from) };
             if entries > MAX_ENTRIES {
                 let (name, shape) = (to.layer().to_owned(), format!("{{{}, {}}}", axis.to, axis.from));
                 return Err(SpecError::TooLarge { name, shape });
             }
-            let (rows, columns) = if number == 1 { (axis.to, width) } else { (to_height, axis.to) };
-            let ty = TensorType::new(dtype, [batch, rows, columns, channels]);
+            let [outer, inner] = [&dims[..number], &dims[number + 1..]].map(|dims| dims.iter().product::<usize>());
+            dims[number] = axis.to;
+            let ty = TensorType::new(dtype, dims);
             cell = match self.mode {
                 ResizeMode::Nearest => {
-                    let places = to.constant(Data::S32(axis.nearest(self.rounding)), &[axis.to]);
-                    to.call("gather", &[cell, places], ty, &none.clone().with("axis", number))?
+                    let places = axis.nearest(self.coordinates, self.rounding);
+                    let places = to.constant(Data::S32(places), &[axis.to]);
+                    to.call("gather", &[cell, places], ty, &Params::new().with("axis", number as i64))?
                 }
-                ResizeMode::Linear => {
-                    let weights = axis.weights();
-                    let weights = match dtype {
-                        DType::F64 => Data::F64(weights),
-                        _ => Data::F32(weights.into_iter().map(|weight| weight as f32).collect()),
-                    };
+                mode => {
+                    let weights = axis.weights(self.coordinates, mode).into_iter();
+                    let weights = Data::collect(dtype, weights.map(|weight| Scalar::from_f64(dtype, weight)));
                     let weights = to.constant(weights, &[axis.to, axis.from]);
-                    // Rows of a picture, or pixels of a row, as the rows of a matrix.
-                    let (outer, inner) = if number == 1 { (batch, width * channels) } else { (batch * rows, channels) };
-                    let seen = to.calls.view(cell, TensorType::new(dtype, [outer, axis.from, inner]));
-                    let made = TensorType::new(dtype, [outer, axis.to, inner]);
-                    let made = to.call("matmul", &[weights, seen], made, &none)?;
+                    // Rows of a picture, or pixels of a row, as the rows of a matrix; what is last as its columns.
+                    let made = match inner {
+                        1 => {
+                            let seen = to.calls.view(cell, TensorType::new(dtype, [outer, axis.from]));
+                            let made = TensorType::new(dtype, [outer, axis.to]);
+                            to.call("matmul", &[seen, weights], made, &Params::new().with("transpose_b", true))?
+                        }
+                        _ => {
+                            let seen = to.calls.view(cell, TensorType::new(dtype, [outer, axis.from, inner]));
+                            let made = TensorType::new(dtype, [outer, axis.to, inner]);
+                            to.call("matmul", &[weights, seen], made, &Params::new())?
+                        }
+                    };
                     to.calls.view(made, ty)
                 }
             };
         }
-        to.give_last(0, cell);
+        to.give(0, order, cell);
         Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Coordinates, Resize, ResizeMode, Rounding};
+    use super::{Axis, Coordinates, Resize, ResizeMode, Rounding};
     use crate::Model;
-    use crate::builder::{Net, floats, ints, list, text};
-    use crate::proto::{AttributeProto, TensorProto};
+    use crate::builder::{Net, floats, int, ints, list, single, text};
+    use crate::proto::{AttributeProto, TensorProto, attribute_type};
 
     fn net(scales: Option<TensorProto>, sizes: Option<TensorProto>, attributes: Vec<AttributeProto>) -> Net {
         let mut net = Net::new(18).x(&[-1, 3, 8, 6]);
@@ -282,37 +340,82 @@ mod tests {
         net.node("Resize", &["x", "", names[0], names[1]], "y", attributes).output("y")
     }
 
+    /// How much larger each axis becomes.
+    fn scales(net: &Net) -> Vec<f32> {
+        let network = net.resolve(1).unwrap();
+        crate::lower::lower(&network).unwrap();
+        network.layers[0].op.downcast::<Resize>().unwrap().axes.iter().map(|axis| axis.scale).collect()
+    }
+
     #[test]
     fn sizes_follow_from_scales_and_scales_from_sizes() {
-        let network = net(Some(floats(&[4], vec![1.0, 1.0, 2.0, 1.5])), None, vec![]).resolve(1).unwrap();
+        let larger = net(Some(floats(&[4], vec![1.0, 1.0, 2.0, 1.5])), None, vec![]);
+        let network = larger.resolve(1).unwrap();
         assert_eq!(network.values[network.outputs[0]].ty.shape.dims(), [1, 3, 16, 9]);
-        let (coordinates, rounding) = (Coordinates::HalfPixel, Rounding::RoundPreferFloor);
-        let expected = Resize { mode: ResizeMode::Nearest, coordinates, rounding, scale: [2.0, 1.5] };
-        assert_eq!(network.layers[0].op.downcast(), Some(&expected));
+        assert_eq!(scales(&larger), [1.0, 1.0, 2.0, 1.5]);
+        let resize: &Resize = network.layers[0].op.downcast().unwrap();
+        assert_eq!((resize.coordinates, resize.rounding), (Coordinates::HalfPixel, Rounding::RoundPreferFloor));
         let attributes = vec![
             text("mode", "linear"),
             text("coordinate_transformation_mode", "align_corners"),
             ints("axes", &[3, 2]),
         ];
-        let network = net(None, Some(list(&[12, 4])), attributes).resolve(1).unwrap();
+        let other = net(None, Some(list(&[12, 4])), attributes);
+        let network = other.resolve(1).unwrap();
         assert_eq!(network.values[network.outputs[0]].ty.shape.dims(), [1, 3, 4, 12]);
-        let coordinates = Coordinates::AlignCorners;
-        let expected = Resize { mode: ResizeMode::Linear, coordinates, rounding, scale: [0.5, 2.0] };
-        assert_eq!(network.layers[0].op.downcast(), Some(&expected));
+        assert_eq!(scales(&other), [1.0, 1.0, 0.5, 2.0]);
+        let resize: &Resize = network.layers[0].op.downcast().unwrap();
+        assert_eq!((resize.coordinates, resize.mode), (Coordinates::AlignCorners, ResizeMode::Linear));
     }
 
     #[test]
-    fn only_pictures_change_their_size() {
-        let scaled = |scales: &[f32]| net(Some(floats(&[scales.len() as i64], scales.to_vec())), None, vec![]).code();
-        assert_eq!(scaled(&[1.0, 2.0, 1.0, 1.0]), "unsupported_operator");
+    fn any_axis_may_change() {
+        let scaled = |scales: &[f32]| net(Some(floats(&[scales.len() as i64], scales.to_vec())), None, vec![]);
+        assert_eq!(scaled(&[1.0, 2.0, 1.0, 1.0]).dims().unwrap(), [2, 6, 8, 6]);
         for bad in [&[1.0, 1.0, 0.0, 1.0][..], &[1.0, 1.0, f32::NAN, 1.0], &[1.0, 1.0, 1e30, 1.0], &[1.0, 1.0]] {
-            assert_eq!(scaled(bad), "bad_value", "{bad:?}");
+            assert_eq!(scaled(bad).code(), "bad_value", "{bad:?}");
         }
-        assert_eq!(scaled(&[1.0, 1.0, 60000.0, 60000.0]), "too_large");
+        assert_eq!(scaled(&[1.0, 1.0, 60000.0, 60000.0]).code(), "too_large");
         assert_eq!(net(None, Some(list(&[1, 3, -1, 4])), vec![]).code(), "bad_value");
         assert_eq!(net(None, None, vec![]).code(), "bad_value");
         let cubic = vec![text("mode", "cubic")];
-        assert_eq!(net(None, Some(list(&[1, 3, 4, 4])), cubic).code(), "unsupported_operator");
+        assert_eq!(net(None, Some(list(&[1, 3, 4, 4])), cubic).dims().unwrap(), [1, 3, 4, 4]);
+        assert_eq!(net(None, Some(list(&[1, 3, 4, 4])), vec![int("antialias", 1)]).code(), "unsupported_operator");
+    }
+
+    #[test]
+    fn proportions_may_be_kept() {
+        let sized = |policy| {
+            let attributes = vec![ints("axes", &[2, 3]), text("keep_aspect_ratio_policy", policy)];
+            net(None, Some(list(&[16, 9])), attributes).dims().unwrap()
+        };
+        assert_eq!(sized("stretch"), [2, 3, 16, 9]);
+        assert_eq!(sized("not_larger"), [2, 3, 12, 9]);
+        assert_eq!(sized("not_smaller"), [2, 3, 16, 12]);
+    }
+
+    #[test]
+    fn old_files_say_how_much_larger() {
+        let attribute = AttributeProto {
+            name: "scales".to_owned(),
+            floats: vec![1.0, 1.0, 2.0, 2.0],
+            r#type: attribute_type::FLOATS,
+            ..Default::default()
+        };
+        let old = single(7, "Upsample", &[-1, 3, 4, 4], vec![], vec![attribute]);
+        assert_eq!(old.dims().unwrap(), [2, 3, 8, 8]);
+        let scales = floats(&[4], vec![1.0, 1.0, 2.0, 3.0]);
+        let newer = single(9, "Upsample", &[-1, 3, 4, 4], vec![scales], vec![text("mode", "linear")]);
+        assert_eq!(newer.dims().unwrap(), [2, 3, 8, 12]);
+    }
+
+    #[test]
+    fn weights_of_one_element_add_up_to_one() {
+        let axis = Axis { from: 4, to: 8, scale: 2.0 };
+        for inside in [false, true] {
+            let weights = axis.weights(Coordinates::HalfPixel, ResizeMode::Cubic { factor: -0.75, inside });
+            assert!(weights.chunks(4).all(|row| (row.iter().sum::<f64>() - 1.0).abs() < 1e-9));
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `Slice`: every so many elements along each axis. Where is attributes up to version 9 and constant inputs after.
 
-use dala_spec::{Data, Params, SpecError, TensorType};
+use dala_spec::{Params, SpecError};
 
 use super::call::NodeCall;
 use super::operator::{Kind, Operator, Outcome};
@@ -43,11 +43,7 @@ fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
         }
         (*start, *size) = range(given.unwrap_or_default(), end.unwrap_or_default(), *step, *size);
     }
-    let backwards = steps.iter().any(|&step| step < 0);
-    if backwards && value.constant.is_none() {
-        return Err(call.unsupported("not supported: negative steps"));
-    }
-    if sizes == dims && !backwards {
+    if sizes == dims && steps.iter().all(|&step| step > 0) {
         return Ok(Outcome::same(call.input(0)?));
     }
     let ty = call.output(value.ty.dtype, sizes)?;
@@ -74,34 +70,33 @@ fn range(start: i64, end: i64, step: i64, size: usize) -> (i64, usize) {
 #[derive(Debug, PartialEq)]
 struct Slice {
     starts: Vec<i64>,
-    /// From one element to the next; negative ones are of constants.
+    /// From one element to the next; negative ones go backwards.
     steps: Vec<i64>,
 }
 
 impl Compute for Slice {
     fn lower(&self, to: &mut Lowerer<'_>) -> Result<(), SpecError> {
-        if self.steps.iter().any(|&step| step < 0) {
-            return self.pick(to);
-        }
         let order = to.order(0);
-        let params = Params::new().with("start", order.axes(&self.starts)).with("step", order.axes(&self.steps));
-        let x = to.read(0, order)?;
-        to.call_in(order, "slice", &[x], &params)
-    }
-}
-
-impl Slice {
-    /// Element by element along each axis, which may go backwards.
-    fn pick(&self, to: &mut Lowerer<'_>) -> Result<(), SpecError> {
-        let (mut cell, mut dims) = (to.first(0)?, to.dims(0).to_vec());
-        for (axis, &size) in to.output().shape.dims().iter().enumerate() {
-            let places = (0..size as i64).map(|index| self.starts[axis] + index * self.steps[axis]);
-            let places = to.constant(Data::S64(places.collect()), &[size]);
-            dims[axis] = size;
-            let ty = TensorType::new(to.output().dtype, dims.clone());
-            cell = to.call("gather", &[cell, places], ty, &Params::new().with("axis", axis as i64))?;
+        let (starts, steps) = (order.axes(&self.starts), order.axes(&self.steps));
+        let mut cell = to.read(0, order)?;
+        let ty = to.output_in(order);
+        // First those axes that go backwards, each by itself.
+        let (mut forward_starts, mut forward_steps) = (starts.clone(), steps.clone());
+        for axis in (0..steps.len()).filter(|&axis| steps[axis] < 0) {
+            let (size, count) = (to.calls.ty(cell).shape.dims()[axis] as i64, ty.shape.dims()[axis]);
+            // A step that is never taken may be of any size.
+            let params = Params::new().with("start", starts[axis]).with("step", steps[axis].max(-size.max(1)));
+            cell = to.picked(cell, axis, count, "start + i * step", &params)?;
+            (forward_starts[axis], forward_steps[axis]) = (0, 1);
         }
-        to.give_first(0, cell);
+        let made = match *to.calls.ty(cell) == ty {
+            true => cell,
+            false => {
+                let params = Params::new().with("start", forward_starts).with("step", forward_steps);
+                to.call("slice", &[cell], ty, &params)?
+            }
+        };
+        to.give(0, order, made);
         Ok(())
     }
 }
@@ -144,7 +139,9 @@ mod tests {
         let expected = Slice { starts: vec![0, 1, 0], steps: vec![1, 1, 1] };
         assert_eq!(network.layers[0].op.downcast(), Some(&expected));
         let back = vec![list(&[-1]), list(&[0]), list(&[1]), list(&[-1])];
-        assert_eq!(single(13, "Slice", &[-1, 4, 5], back, vec![]).code(), "unsupported_operator");
+        let network = single(13, "Slice", &[-1, 4, 5], back, vec![]).resolve(2).unwrap();
+        assert_eq!(network.values[network.outputs[0]].ty.shape.dims(), [2, 3, 5]);
+        crate::lower::lower(&network).unwrap();
         let still = vec![list(&[-1]), list(&[0]), list(&[1]), list(&[0])];
         assert_eq!(single(13, "Slice", &[-1, 4, 5], still, vec![]).code(), "bad_value");
         let more = vec![list(&[0, 0]), list(&[1]), list(&[1])];
@@ -152,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn constants_may_go_backwards() {
+    fn axes_may_go_backwards() {
         let matrix = floats(&[2, 3], vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
         let back = vec![matrix, list(&[-1]), list(&[i64::MIN]), list(&[1]), list(&[-2])];
         assert_eq!(constants(13, "Slice", back, vec![]), (vec![2, 2], Data::F32(vec![3.0, 1.0, 6.0, 4.0])));
