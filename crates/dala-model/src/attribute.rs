@@ -20,6 +20,7 @@ pub(crate) enum Attribute {
     Tensor(Tensor),
     Ints(Vec<i64>),
     Floats(Vec<f32>),
+    Texts(Vec<String>),
     /// Something else, and what it is.
     Other(&'static str),
 }
@@ -33,6 +34,7 @@ impl Attribute {
             Attribute::Tensor(_) => "a tensor",
             Attribute::Ints(_) => "a list of integers",
             Attribute::Floats(_) => "a list of floats",
+            Attribute::Texts(_) => "a list of texts",
             Attribute::Other(what) => what,
         }
     }

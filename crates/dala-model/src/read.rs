@@ -220,6 +220,7 @@ fn read_attribute(attribute: AttributeProto, node: &str) -> Result<Attribute, Mo
         0 if attribute.f.is_some() => attribute_type::FLOAT,
         0 if !attribute.ints.is_empty() => attribute_type::INTS,
         0 if !attribute.floats.is_empty() => attribute_type::FLOATS,
+        0 if !attribute.strings.is_empty() => attribute_type::STRINGS,
         kind => kind,
     };
     Ok(match kind {
@@ -238,7 +239,13 @@ fn read_attribute(attribute: AttributeProto, node: &str) -> Result<Attribute, Mo
         attribute_type::FLOATS => Attribute::Floats(attribute.floats),
         attribute_type::INTS => Attribute::Ints(attribute.ints),
         attribute_type::GRAPH => Attribute::Other("a graph"),
-        attribute_type::STRINGS => Attribute::Other("a list of texts"),
+        attribute_type::STRINGS => {
+            let texts = attribute.strings.iter().map(|text| std::str::from_utf8(text).map(str::to_owned));
+            match texts.collect() {
+                Ok(texts) => Attribute::Texts(texts),
+                Err(_) => return Err(bad("texts", "bytes that are no UTF-8")),
+            }
+        }
         _ => Attribute::Other("something of another type"),
     })
 }

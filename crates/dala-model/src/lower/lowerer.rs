@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dala_kernels::Composite;
-use dala_spec::{Data, Params, SpecError, TensorType};
+use dala_spec::{Data, Expr, Params, SpecError, TensorType};
 
 use super::layout::{Order, dims_last, four};
 use crate::Value;
@@ -165,6 +165,16 @@ impl<'a> Lowerer<'a> {
         params: &Params,
     ) -> Result<usize, SpecError> {
         self.calls.call(self.layer, kernel, inputs, ty, params)
+    }
+
+    /// An expression in the layer's name, over cells that it calls by name.
+    pub(crate) fn expression(
+        &mut self,
+        expr: &Expr,
+        inputs: &[(&str, usize)],
+        ty: TensorType,
+    ) -> Result<usize, SpecError> {
+        self.calls.expression(self.layer, expr, inputs, ty)
     }
 
     /// A call that makes the first output as it is in the file.

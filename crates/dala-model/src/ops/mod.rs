@@ -14,30 +14,43 @@ mod concat;
 mod constant;
 mod constant_of_shape;
 pub(crate) mod conv;
+mod conv_transpose;
+mod cum_sum;
 mod declared;
 mod dropout;
 mod flatten;
+mod fourier;
 mod gather;
+mod gather_elements;
 mod gemm;
 mod global_average_pool;
+mod grid_sample;
 mod identity;
 mod mat_mul;
 mod max_pool;
+mod non_max_suppression;
+mod non_zero;
 mod operator;
 mod pad;
+mod recurrent;
 mod reduce_mean;
 mod reshape;
 mod resize;
+mod reverse_sequence;
+mod scatter;
 mod shape;
 mod slice;
 mod softmax;
 mod softsign;
 mod split;
 mod squeeze;
+mod top_k;
 mod transpose;
 mod unary;
+mod unique;
 mod unsqueeze;
 mod window;
+mod window_function;
 
 pub(crate) use call::{NodeCall, tensor_type};
 pub(crate) use declared::Declared;
@@ -56,6 +69,7 @@ pub(crate) static OPERATORS: &[Operator] = &[
     unary::ATANH,
     average_pool::AVERAGE_POOL,
     batch_normalization::BATCH_NORMALIZATION,
+    window_function::BLACKMAN_WINDOW,
     cast::CAST,
     unary::CEIL,
     clip::CLIP,
@@ -63,8 +77,11 @@ pub(crate) static OPERATORS: &[Operator] = &[
     constant::CONSTANT,
     constant_of_shape::CONSTANT_OF_SHAPE,
     conv::CONV,
+    conv_transpose::CONV_TRANSPOSE,
     unary::COS,
     unary::COSH,
+    cum_sum::CUM_SUM,
+    fourier::DFT,
     binary::DIV,
     dropout::DROPOUT,
     binary::EQUAL,
@@ -72,33 +89,49 @@ pub(crate) static OPERATORS: &[Operator] = &[
     unary::EXP,
     flatten::FLATTEN,
     unary::FLOOR,
+    recurrent::GRU,
     gather::GATHER,
+    gather_elements::GATHER_ELEMENTS,
+    gather_elements::GATHER_ND,
     gemm::GEMM,
     global_average_pool::GLOBAL_AVERAGE_POOL,
     binary::GREATER,
     binary::GREATER_OR_EQUAL,
+    grid_sample::GRID_SAMPLE,
+    window_function::HAMMING_WINDOW,
+    window_function::HANN_WINDOW,
     unary::HARD_SIGMOID,
     unary::HARD_SWISH,
     identity::IDENTITY,
     unary::IS_NAN,
+    recurrent::LSTM,
     unary::LEAKY_RELU,
     binary::LESS,
     binary::LESS_OR_EQUAL,
     unary::LOG,
     mat_mul::MAT_MUL,
     max_pool::MAX_POOL,
+    window_function::MEL_WEIGHT_MATRIX,
     binary::MOD,
     binary::MUL,
     unary::NEG,
+    non_max_suppression::NON_MAX_SUPPRESSION,
+    non_zero::NON_ZERO,
     unary::NOT,
     binary::OR,
     pad::PAD,
     binary::POW,
+    recurrent::RNN,
     reduce_mean::REDUCE_MEAN,
     unary::RELU,
     reshape::RESHAPE,
     resize::RESIZE,
+    reverse_sequence::REVERSE_SEQUENCE,
     unary::ROUND,
+    fourier::STFT,
+    scatter::SCATTER,
+    scatter::SCATTER_ELEMENTS,
+    scatter::SCATTER_ND,
     shape::SHAPE,
     unary::SIGMOID,
     unary::SIGN,
@@ -113,7 +146,9 @@ pub(crate) static OPERATORS: &[Operator] = &[
     binary::SUB,
     unary::TAN,
     unary::TANH,
+    top_k::TOP_K,
     transpose::TRANSPOSE,
+    unique::UNIQUE,
     unsqueeze::UNSQUEEZE,
     binary::WHERE,
     binary::XOR,
