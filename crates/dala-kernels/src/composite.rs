@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use dala_plan::{DeviceFacts, Lowering, Place};
-use dala_spec::{Data, Params, Signature, SpecError, TensorType, validate};
+use dala_spec::{
+    Data, Expr, KernelSpec, NUMBERS, OutputDType, OutputShape, Params, Signature, SpecError, TensorType, validate,
+};
 
 use crate::{Kernel, Parts, Registry, expression, supported};
 
@@ -110,6 +112,32 @@ impl Composite {
         self.add(name, Arc::new(kernel), &cells, output, params)
     }
 
+    /// Computes an expression at each element of a cell whose type is `output`, from cells that it calls by name. Those that it does
+    /// not only gather from have the same shape.
+    ///
+    /// # Errors
+    ///
+    /// The expression does not fit the types.
+    pub fn expression(
+        &mut self,
+        name: &str,
+        expr: &Expr,
+        inputs: &[(&str, usize)],
+        output: TensorType,
+    ) -> Result<usize, SpecError> {
+        let mut spec = KernelSpec::pointwise("expression").output(OutputShape::Any, OutputDType::OneOf(NUMBERS));
+        for (input, _) in inputs {
+            spec = match expr.only_gathers(input) {
+                true => spec.side_input(*input, NUMBERS),
+                false => spec.input(*input, NUMBERS).output(OutputShape::Inputs, OutputDType::OneOf(NUMBERS)),
+            };
+        }
+        let own = expr.clone();
+        let kernel = Arc::new(Kernel::pointwise(spec, move |_| own.clone()));
+        let cells: Vec<usize> = inputs.iter().map(|(_, cell)| *cell).collect();
+        self.add(name, kernel, &cells, output, &Params::new())
+    }
+
     fn add(
         &mut self,
         name: &str,
@@ -184,6 +212,7 @@ impl Parts for Composite {
             let output = place(&call.output)?;
             lowering.append(own, &inputs, output, &call.name);
         }
+        lowering.pack_once();
         Ok(lowering)
     }
 

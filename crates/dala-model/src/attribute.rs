@@ -24,6 +24,7 @@ pub(crate) enum Attribute {
     Floats(Vec<f32>),
     /// Nodes that the node runs, or not.
     Graph(Arc<Graph>),
+    Texts(Vec<String>),
     /// Something else, and what it is.
     Other(&'static str),
 }
@@ -38,6 +39,7 @@ impl Attribute {
             Attribute::Ints(_) => "a list of integers",
             Attribute::Floats(_) => "a list of floats",
             Attribute::Graph(_) => "a graph",
+            Attribute::Texts(_) => "a list of texts",
             Attribute::Other(what) => what,
         }
     }

@@ -132,6 +132,9 @@ pub struct AttributeProto {
     /// Whole numbers.
     #[prost(int64, repeated, tag = "8")]
     pub ints: Vec<i64>,
+    /// Texts.
+    #[prost(bytes = "bytes", repeated, tag = "9")]
+    pub strings: Vec<Bytes>,
     /// Which of the fields holds the value: an [`attribute_type`].
     #[prost(int32, tag = "20")]
     pub r#type: i32,
@@ -156,7 +159,7 @@ pub mod attribute_type {
     pub const FLOATS: i32 = 6;
     /// `ints`.
     pub const INTS: i32 = 7;
-    /// A list of texts, which is not read.
+    /// `strings`.
     pub const STRINGS: i32 = 8;
 }
 

@@ -246,6 +246,7 @@ impl Reader<'_> {
             0 if attribute.f.is_some() => attribute_type::FLOAT,
             0 if !attribute.ints.is_empty() => attribute_type::INTS,
             0 if !attribute.floats.is_empty() => attribute_type::FLOATS,
+            0 if !attribute.strings.is_empty() => attribute_type::STRINGS,
             kind => kind,
         };
         Ok(match kind {
@@ -271,7 +272,13 @@ impl Reader<'_> {
                 let (graph, _) = self.graph(GraphProto::decode(graph).map_err(undecoded)?)?;
                 Attribute::Graph(Arc::new(graph))
             }
-            attribute_type::STRINGS => Attribute::Other("a list of texts"),
+            attribute_type::STRINGS => {
+                let texts = attribute.strings.iter().map(|text| std::str::from_utf8(text).map(str::to_owned));
+                match texts.collect() {
+                    Ok(texts) => Attribute::Texts(texts),
+                    Err(_) => return Err(bad("texts", "bytes that are no UTF-8")),
+                }
+            }
             _ => Attribute::Other("something of another type"),
         })
     }

@@ -70,6 +70,7 @@ impl Counts {
                 (&mut self.names, MAX_NAMES, "names of inputs and outputs of nodes")
             }
             (Kind::Node, 5) => (&mut self.attributes, MAX_ATTRIBUTES, "attributes"),
+            (Kind::Attribute, 9) => (&mut self.names, MAX_NAMES, "texts of attributes"),
             (Kind::Attribute, 5) => (&mut self.values, MAX_VALUES, "weights, inputs and outputs"),
             (Kind::Shape, 1) => (&mut self.dimensions, MAX_DIMENSIONS, "dimensions of inputs and outputs"),
             (Kind::Model, 8 | 25) => (&mut self.entries, MAX_VALUES, "operator sets"),

@@ -1979,6 +1979,254 @@ def gather(g):
         g.add(f"f32_outside_{name}_{8 * kind.itemsize}", [x, far], x[inside.astype(np.intp)], "numpy.clip")
 
 
+@kernel
+def gather_elements(g):
+    # name, shape, dtype, shape and type of the indices, axis
+    rows = [
+        ("f32_rank_1", (37,), F32, (17,), S32, 0),
+        ("f32_rows", (9, 33), F32, (5, 33), S32, 0),
+        ("f32_columns", (9, 33), F32, (9, 65), S64, 1),
+        ("f32_middle", (3, 9, 5), F32, (3, 4, 5), S32, 1),
+        ("f32_fewer_elsewhere", (5, 9, 6), F32, (3, 4, 5), S64, 1),
+        ("f32_last_axis", (3, 4, 6), F32, (2, 3, 7), S32, -1),
+        ("f32_unsigned", (9, 5), F32, (8, 5), U32, 0),
+        ("f32_no_indices", (9, 5), F32, (0, 5), S32, 0),
+        ("f64_rows", (9, 5), F64, (7, 5), S64, 0),
+        ("s64_columns", (9, 5), S64, (9, 3), S64, 1),
+        ("u8_rows", (9, 5), U8, (4, 5), S32, 0),
+        ("u8_columns", (33, 3), U8, (33, 7), S64, 1),
+    ]
+    for name, shape, dtype, count, kind, axis in rows:
+        x, size = g.values(*shape, dtype=dtype), shape[axis]
+        low = 0 if kind == U32 else -size
+        indices = g.integers(low, size, *count, dtype=kind)
+        places = list(np.indices(count))
+        places[axis] = indices.astype(S64)
+        g.add(name, [x, indices], x[tuple(places)], "numpy", {"axis": axis} if axis else {})
+
+
+@kernel
+def gather_nd(g):
+    # name, shape, dtype, places, how many axes each is along, axes in common
+    rows = [
+        ("f32_elements", (4, 5), F32, (7,), 2, 0),
+        ("f32_rows", (9, 33), F32, (5,), 1, 0),
+        ("f32_planes", (4, 5, 6), F32, (2, 3), 1, 0),
+        ("f32_all", (4, 5), F32, (3,), 0, 0),
+        ("f32_batches", (4, 5, 6), F32, (4, 7), 1, 1),
+        ("f32_elements_of_batches", (4, 5, 6), F32, (4, 7), 2, 1),
+        ("f32_two_axes_in_common", (2, 3, 4, 5), F32, (2, 3, 6), 1, 2),
+        ("f64_elements", (4, 5), F64, (7,), 2, 0),
+        ("s64_rows", (9, 3), S64, (5,), 1, 0),
+        ("u8_elements", (7, 9), U8, (13,), 2, 0),
+        ("u8_rows", (7, 8), U8, (13,), 1, 0),
+    ]
+    for number, (name, shape, dtype, count, depth, batch) in enumerate(rows):
+        x, kind = g.values(*shape, dtype=dtype), (S32, S64)[number % 2]
+        axes = shape[batch : batch + depth]
+        parts = [g.integers(-size, size, *count, dtype=kind) for size in axes]
+        indices = np.stack(parts, -1) if parts else np.zeros((*count, 0), dtype=kind)
+        common = [np.indices(count)[axis] for axis in range(batch)]
+        out = x[tuple(common + parts)] if common or parts else np.broadcast_to(x, (*count, *shape))
+        g.add(name, [x, indices], out, "numpy", {"batch_dims": batch} if batch else {})
+
+
+UPDATES = {
+    "none": None,
+    "add": np.add,
+    "mul": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+}
+
+
+def updated(x, places, updates, reduction):
+    """What NumPy makes of updates, one after the other."""
+    out = x.copy()
+    if reduction == "none":
+        for place, update in zip(np.stack([p.ravel() for p in places], -1), updates.reshape(-1, *updates.shape[places[0].ndim :])):
+            out[tuple(place)] = update
+    else:
+        UPDATES[reduction].at(out, tuple(places), updates)
+    return out
+
+
+@kernel
+def scatter_elements(g):
+    # name, shape, dtype, shape and type of the indices, axis, what becomes of several
+    rows = [
+        ("f32_rank_1", (37,), F32, (17,), S32, 0, "none"),
+        ("f32_rows", (9, 33), F32, (5, 33), S32, 0, "none"),
+        ("f32_many_for_one", (3, 8), F32, (90, 8), S64, 0, "none"),
+        ("f32_fewer_elsewhere", (5, 9, 6), F32, (3, 4, 5), S64, 1, "none"),
+        ("f32_unsigned", (9, 5), F32, (8, 5), U32, 0, "none"),
+        ("f64_columns", (9, 5), F64, (9, 3), S64, 1, "none"),
+        ("u8_columns", (33, 3), U8, (33, 7), S64, 1, "none"),
+        ("f32_sums", (9, 5), F32, (20, 5), S32, 0, "add"),
+        ("f32_products", (9, 5), F32, (9, 8), S32, 1, "mul"),
+        ("f32_largest", (3, 9, 5), F32, (3, 14, 5), S64, 1, "max"),
+        ("f32_smallest_elsewhere_fewer", (3, 9, 5), F32, (2, 14, 4), S64, 1, "min"),
+        ("s32_sums", (9, 5), S32, (20, 5), S32, 0, "add"),
+        ("s64_largest", (9, 5), S64, (20, 5), S32, 0, "max"),
+        ("u8_smallest", (9, 5), U8, (20, 5), S32, 0, "min"),
+    ]
+    for name, shape, dtype, count, kind, axis, reduction in rows:
+        x, size, updates = g.values(*shape, dtype=dtype), shape[axis], g.values(*count, dtype=dtype)
+        indices = g.integers(0 if kind == U32 else -size, size, *count, dtype=kind)
+        places = list(np.indices(count))
+        places[axis] = indices.astype(S64)
+        tolerance = {} if dtype.kind in "iu" or reduction not in ("add", "mul") else {"absolute": 1e-5, "relative": 1e-5}
+        params = ({"axis": axis} if axis else {}) | ({"reduction": reduction} if reduction != "none" else {})
+        g.add(name, [indices, x, updates], updated(x, places, updates, reduction), "numpy", params, **tolerance)
+    x, updates = g.values(9), g.values(8)
+    far = np.array([-(2**40), -10, -9, -1, 8, 9, 2**32 + 3, 2**40])
+    inside = (far >= -9) & (far < 9)
+    out = updated(x, [far[inside]], updates[inside], "none")
+    # What is outside is left out.
+    g.add("f32_outside", [far, x, updates], out, "numpy")
+
+
+@kernel
+def scatter_nd(g):
+    # name, shape, dtype, places, how many axes each is along, what becomes of several
+    rows = [
+        ("f32_elements", (4, 5), F32, (7,), 2, "none"),
+        ("f32_rows", (9, 33), F32, (5,), 1, "none"),
+        ("f32_many_for_one", (3, 8), F32, (2, 60), 1, "none"),
+        ("f32_planes", (4, 5, 6), F32, (2, 3), 1, "none"),
+        ("f64_elements", (4, 5), F64, (7,), 2, "none"),
+        ("u8_rows", (7, 3), U8, (13,), 1, "none"),
+        ("f32_sums", (9, 5), F32, (20,), 1, "add"),
+        ("f32_products", (4, 5), F32, (30,), 2, "mul"),
+        ("f32_largest", (9, 5), F32, (3, 8), 1, "max"),
+        ("s32_smallest", (9, 5), S32, (20,), 2, "min"),
+        ("s64_sums", (9, 5), S64, (20,), 1, "add"),
+    ]
+    for number, (name, shape, dtype, count, depth, reduction) in enumerate(rows):
+        x, kind, updates = g.values(*shape, dtype=dtype), (S32, S64)[number % 2], g.values(*count, *shape[depth:], dtype=dtype)
+        places = [g.integers(-size, size, *count, dtype=kind) for size in shape[:depth]]
+        tolerance = {} if dtype.kind in "iu" or reduction not in ("add", "mul") else {"absolute": 1e-5, "relative": 1e-5}
+        out = updated(x, places, updates, reduction)
+        params = {"reduction": reduction} if reduction != "none" else {}
+        g.add(name, [np.stack(places, -1), x, updates], out, "numpy", params, **tolerance)
+
+
+@kernel
+def argsort(g):
+    # name, shape, dtype, axis, descending, how many, type of the positions
+    rows = [
+        ("f32_one_line", (100,), F32, -1, False, 100, S32),
+        ("f32_few_values", (5, 77), F32, -1, False, 77, S32),
+        ("f32_largest_first", (5, 77), F32, -1, True, 77, S32),
+        ("f32_some", (5, 130), F32, 1, True, 9, S32),
+        ("f32_columns", (33, 6), F32, 0, False, 33, U32),
+        ("f32_middle", (3, 17, 4), F32, 1, True, 5, S64),
+        ("f32_one_element", (4, 1), F32, -1, False, 1, S32),
+        ("f32_power_of_two", (3, 64), F32, -1, False, 64, S64),
+        ("f64_lines", (3, 20), F64, -1, True, 20, S32),
+        ("s32_lines", (3, 20), S32, -1, False, 20, S32),
+        ("s64_lines", (3, 20), S64, -1, True, 20, S64),
+        ("u8_lines", (3, 300), U8, -1, True, 300, S32),
+    ]
+    for name, shape, dtype, axis, descending, count, kind in rows:
+        x = g.values(*shape, dtype=dtype)
+        if dtype == F32:
+            x = np.round(x, 1)
+        # Backwards, a stable order of what is backwards is the order that keeps the first of equal ones first.
+        order = np.argsort(x, axis=axis, kind="stable")
+        if descending:
+            back = np.flip(np.argsort(np.flip(x, axis), axis=axis, kind="stable"), axis)
+            order = shape[axis] - 1 - back
+        out = np.take(order, range(count), axis=axis).astype(kind)
+        params = ({"axis": axis} if axis != -1 else {}) | ({"descending": True} if descending else {})
+        g.add(name, [x], out, "numpy.argsort", params)
+
+
+@kernel
+def cumulative_sum(g):
+    # name, shape, dtype, axis, exclusive, reverse
+    rows = [
+        ("f32_one_line", (100,), F32, -1, False, False),
+        ("f32_lines", (5, 77), F32, -1, False, False),
+        ("f32_columns", (33, 6), F32, 0, False, False),
+        ("f32_middle", (3, 17, 4), F32, 1, True, False),
+        ("f32_back", (5, 77), F32, -1, False, True),
+        ("f32_back_without_itself", (5, 64), F32, -1, True, True),
+        ("f32_one_element", (4, 1), F32, -1, True, False),
+        ("f64_lines", (3, 20), F64, -1, False, False),
+        ("s32_lines", (3, 20), S32, -1, False, False),
+        ("s64_lines", (3, 20), S64, -1, True, True),
+        ("u32_lines", (3, 20), U32, -1, False, False),
+    ]
+    for name, shape, dtype, axis, exclusive, reverse in rows:
+        x = g.values(*shape, dtype=dtype)
+        turned = np.flip(x, axis) if reverse else x
+        total = np.cumsum(turned, axis=axis, dtype=F64 if dtype == F32 else dtype)
+        if exclusive:
+            total = total - turned
+        out = (np.flip(total, axis) if reverse else total).astype(dtype)
+        params = {"axis": axis} if axis != -1 else {}
+        params |= ({"exclusive": True} if exclusive else {}) | ({"reverse": True} if reverse else {})
+        g.add(name, [x], out, "numpy.cumsum", params, **({} if dtype.kind in "iu" else near(dtype, 1e-5, 1e-5)))
+
+
+@kernel
+def reverse_sequence(g):
+    # name, shape, dtype, axis of the sequences, axis of their elements, type of the lengths
+    rows = [
+        ("f32_rows", (5, 9), F32, 0, 1, S32),
+        ("f32_columns", (9, 5), F32, 1, 0, S64),
+        ("f32_parts", (4, 7, 3), F32, 0, 1, S64),
+        ("f32_last_axis", (4, 3, 7), F32, 0, -1, S32),
+        ("f32_unsigned", (5, 9), F32, 0, 1, U32),
+        ("f64_rows", (5, 9), F64, 0, 1, S64),
+        ("s64_columns", (9, 5), S64, 1, 0, S32),
+        ("u8_rows", (5, 9), U8, 0, 1, S32),
+        ("s32_parts", (4, 7, 3), S32, 1, 0, S64),
+    ]
+    for name, shape, dtype, batch, time, kind in rows:
+        x = g.values(*shape, dtype=dtype)
+        lengths = g.integers(0, shape[time] + 1, shape[batch], dtype=kind)
+        out = x.copy()
+        for number, length in enumerate(lengths):
+            own, made = np.moveaxis(x, (batch, time), (0, 1)), np.moveaxis(out, (batch, time), (0, 1))
+            made[number, :length] = own[number, :length][::-1]
+        params = ({"batch_axis": batch} if batch else {}) | ({"time_axis": time} if time != 1 else {})
+        g.add(name, [x, lengths], out, "numpy", params)
+
+
+@onnx_kernel
+def grid_sample(g):
+    # name, shape, shape of the places, params
+    rows = [
+        ("linear", (2, 3, 7, 5), (6, 4), {}),
+        ("linear_aligned", (2, 3, 7, 5), (6, 4), {"align_corners": True}),
+        ("linear_border", (2, 3, 7, 5), (6, 4), {"outside": "border"}),
+        ("linear_reflection", (2, 3, 7, 5), (6, 4), {"outside": "reflection"}),
+        ("linear_reflection_aligned", (1, 2, 7, 5), (6, 4), {"outside": "reflection", "align_corners": True}),
+        ("nearest", (2, 3, 7, 5), (6, 4), {"mode": "nearest"}),
+        ("nearest_border", (2, 3, 7, 5), (6, 4), {"mode": "nearest", "outside": "border"}),
+        ("nearest_reflection", (2, 3, 7, 5), (6, 4), {"mode": "nearest", "outside": "reflection"}),
+        ("cubic", (2, 3, 7, 5), (6, 4), {"mode": "cubic"}),
+        ("cubic_border_aligned", (2, 3, 7, 5), (6, 4), {"mode": "cubic", "outside": "border", "align_corners": True}),
+        ("cubic_reflection", (2, 3, 7, 5), (6, 4), {"mode": "cubic", "outside": "reflection"}),
+        ("volume_linear", (1, 2, 4, 5, 3), (3, 2, 4), {}),
+        ("volume_nearest_border", (1, 2, 4, 5, 3), (3, 2, 4), {"mode": "nearest", "outside": "border"}),
+        ("one_pixel", (1, 2, 1, 1), (3, 3), {"outside": "border"}),
+    ]
+    for name, shape, places, params in rows:
+        x = g.normal(*shape)
+        grid = g.image(shape[0], *places, len(places), dtype=F32, low=-1.6, high=1.6)
+        out = onnx_run(
+            "GridSample",
+            [x, grid],
+            mode=params.get("mode", "linear"),
+            padding_mode=params.get("outside", "zeros"),
+            align_corners=int(params.get("align_corners", False)),
+        )
+        g.add(name, [x, grid], out, "onnxruntime GridSample", params, absolute=1e-5, relative=1e-5)
+
+
 # --------------------------------------------------------------------------
 # Windows over pictures, by ONNX Runtime. Weights are scaled so that results
 # are of size 3 or so, however many products are added up; sums of a few

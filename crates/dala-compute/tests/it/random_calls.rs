@@ -38,7 +38,7 @@ fn call(random: &mut Random) -> Call {
         params,
     };
     let none = Params::new;
-    match random.below(11) {
+    match random.below(14) {
         0 => {
             let shape = picture(random);
             let params = none().with("border", random.pick(&BORDERS));
@@ -127,6 +127,34 @@ fn call(random: &mut Random) -> Call {
             let to = [&from[..axis], &indices, &from[axis + 1..]].concat();
             let kind = random.pick(&[DType::S32, DType::S64, DType::U32]);
             new("gather", &[(any, &from), (kind, &indices)], (any, &to), none().with("axis", axis as i64))
+        }
+        10 | 11 => {
+            let from = shape(random, 1..5);
+            let axis = random.below(from.len());
+            let mut to: Vec<usize> = from.iter().map(|size| 1 + random.below(*size)).collect();
+            to[axis] = 1 + random.below(12);
+            let kind = random.pick(&[DType::S32, DType::S64, DType::U32]);
+            let params = none().with("axis", axis as i64);
+            match random.pick(&["gather", "none", "add", "mul", "max", "min"]) {
+                "gather" => new("gather_elements", &[(any, &from), (kind, &to)], (any, &to), params),
+                how => {
+                    let inputs = [(kind, &to[..]), (any, &from), (any, &to)];
+                    new("scatter_elements", &inputs, (any, &from), params.with("reduction", how))
+                }
+            }
+        }
+        12 => {
+            let from = shape(random, 1..5);
+            let axis = random.below(from.len());
+            let params = none().with("axis", axis as i64);
+            if random.below(2) == 0 {
+                let params = params.with("exclusive", random.below(2) == 0).with("reverse", random.below(2) == 0);
+                return new("cumulative_sum", &[(any, &from)], (any, &from), params);
+            }
+            let mut to = from.clone();
+            to[axis] = 1 + random.below(from[axis]);
+            let kind = random.pick(&[DType::S32, DType::S64, DType::U32]);
+            new("argsort", &[(any, &from)], (kind, &to), params.with("descending", random.below(2) == 0))
         }
         _ => {
             let (m, n) = (1 + random.below(40), random.pick(&[1, 3, 16, 31, 64, 70, 128]));

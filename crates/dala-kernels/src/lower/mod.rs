@@ -3,12 +3,14 @@
 pub(crate) mod broadcast;
 pub(crate) mod filter;
 pub(crate) mod halves;
+pub(crate) mod index;
 pub(crate) mod overflow;
 pub(crate) mod pixel;
 pub(crate) mod position;
 pub(crate) mod product;
 pub(crate) mod reduce;
 pub(crate) mod resample;
+pub(crate) mod scatter;
 pub(crate) mod shapes;
 pub(crate) mod softmax;
 pub(crate) mod view;

@@ -2,19 +2,16 @@
 //! negative index counts from the end; one that is outside still counts as the nearest inside.
 
 use dala_plan::{DeviceFacts, Lowering, Place};
-use dala_spec::expr::CompareOp;
 use dala_spec::{
-    Class, DType, DTypes, Data, Expr, KernelSpec, NUMBERS, OutputDType, ParamKind, Scalar, Shape, ShapeCall,
-    ShapeProblem, Signature, SpecError, TensorType, param,
+    Class, Data, Expr, KernelSpec, NUMBERS, OutputDType, ParamKind, Scalar, Shape, ShapeCall, ShapeProblem, Signature,
+    SpecError, TensorType, param,
 };
 
 use crate::keys::AXIS;
+use crate::lower::index::{self, INDICES};
 use crate::lower::view::word_of;
 use crate::lower::{map, position, shapes};
 use crate::{Kernel, Reference};
-
-/// The element types of indices.
-const INDICES: DTypes = &[DType::S32, DType::S64, DType::U32];
 
 /// The kernel.
 pub fn kernel() -> Kernel {
@@ -44,27 +41,6 @@ fn axis(call: &Signature) -> Result<(usize, usize), ShapeProblem> {
     Ok((dims[axis], dims[axis + 1..].iter().product()))
 }
 
-/// The index that is found at `at`, kept inside an axis of `size`.
-fn kept(dtype: DType, at: Expr, size: usize) -> Expr {
-    let found = |at: Expr| Expr::input("indices").gather(at);
-    let last = || Expr::size(size - 1);
-    let index = match dtype {
-        DType::U32 => return found(at).min(last().cast(DType::U32)).cast(DType::S32),
-        // Two words, of which the second says whether the first is all there is.
-        DType::S64 => {
-            let low = found(at.clone() * 2).cast(DType::S32);
-            let high = found(at * 2 + 1).cast(DType::S32);
-            let sign =
-                |of: &Expr, below: Expr, other: Expr| Expr::select(of.clone().compare(CompareOp::Lt, 0), below, other);
-            let small = high.clone().compare(CompareOp::Eq, sign(&low, Expr::from(-1), Expr::from(0)));
-            Expr::select(small, low.clone(), sign(&high, -Expr::size(size), last()))
-        }
-        _ => found(at),
-    };
-    let from_end = index.clone() + Expr::size(size);
-    Expr::select(index.clone().compare(CompareOp::Lt, 0), from_end, index).clamp(0, last())
-}
-
 fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
     let (x, indices, mut lowering) = (&call.inputs[0], &call.inputs[1], Lowering::new());
     let (size, run) = axis(call)?;
@@ -79,16 +55,11 @@ fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
     let coordinates = position::coordinates(&used.iter().map(|axis| sizes[*axis]).collect::<Vec<_>>());
     let step = |(axis, at): (&usize, Expr)| match axis {
         0 => (at, size * run),
-        1 => (kept(indices.dtype, at, size), run),
+        1 => (index::kept("indices", indices.dtype, at, size), run),
         _ => (at, 1),
     };
     let place = position::place(used.iter().zip(coordinates).map(step));
-    // Where a device does not compute with 64 bits, it still can look at both halves.
-    let numbers = match indices.dtype {
-        DType::S64 => TensorType::new(DType::U32, [2 * count]),
-        dtype => TensorType::new(dtype, [count]),
-    };
-    let named = [("x", TensorType::new(word, [words(x.shape.len())])), ("indices", numbers)];
+    let named = [("x", TensorType::new(word, [words(x.shape.len())])), ("indices", index::words(indices))];
     let output = TensorType::new(word, [words(call.output.shape.len())]);
     let task = map(&Expr::input("x").gather(place), &named, output, call)?;
     lowering.step(task, [Place::Input(0), Place::Input(1)], Place::Output);
@@ -100,8 +71,6 @@ fn reference(call: &Reference) -> Data {
     call.moved(|index| {
         let (row, column) = (index / run, index % run);
         let own = call.inputs[1].get(row % count).map_or(0, Scalar::as_i64);
-        let own = if own < 0 { own.saturating_add(size as i64) } else { own };
-        let own = own.clamp(0, size as i64 - 1) as usize;
-        (0, (row / count * size + own) * run + column)
+        (0, (row / count * size + index::nearest(own, size)) * run + column)
     })
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dala_kernels::Composite;
-use dala_spec::{Data, Params, SpecError, TensorType};
+use dala_spec::{Data, Expr, Params, SpecError, TensorType};
 
 use super::layout::{Order, channels_last, padded};
 use crate::Value;
@@ -234,6 +234,16 @@ impl<'a> Lowerer<'a> {
             Order::First => self.give_first(place, cell),
             Order::Last => self.give_last(place, cell),
         }
+    }
+
+    /// An expression in the layer's name, over cells that it calls by name.
+    pub(crate) fn expression(
+        &mut self,
+        expr: &Expr,
+        inputs: &[(&str, usize)],
+        ty: TensorType,
+    ) -> Result<usize, SpecError> {
+        self.calls.expression(self.layer, expr, inputs, ty)
     }
 
     /// A call that makes the first output as it is in the file.

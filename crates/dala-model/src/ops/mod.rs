@@ -17,6 +17,8 @@ mod constant_of_shape;
 mod control;
 pub(crate) mod conv;
 mod conv_integer;
+mod conv_transpose;
+mod cum_sum;
 mod declared;
 mod depth_to_space;
 mod dropout;
@@ -24,11 +26,16 @@ mod dynamic_quantize_linear;
 mod einsum;
 mod expand;
 mod flatten;
+mod fourier;
 mod gather;
+mod gather_elements;
 mod gemm;
+mod grid_sample;
 mod identity;
 mod mat_mul;
 mod mat_mul_integer;
+mod non_max_suppression;
+mod non_zero;
 mod normalization;
 mod one_hot;
 mod operator;
@@ -37,21 +44,26 @@ mod pool;
 mod quantize_linear;
 mod quantized;
 mod range;
+mod recurrent;
 mod reduce;
 mod reshape;
 mod resize;
 mod reverse_sequence;
+mod scatter;
 mod several;
 mod shape;
 mod slice;
 mod softmax;
 mod split;
 mod squeeze;
+mod top_k;
 mod transpose;
 mod trilu;
 mod unary;
+mod unique;
 mod unsqueeze;
 mod window;
+mod window_function;
 
 pub(crate) use call::{NodeCall, tensor_type};
 pub(crate) use declared::Declared;
@@ -78,6 +90,7 @@ pub(crate) static OPERATORS: &[Operator] = &[
     unary::BITWISE_NOT,
     binary::BITWISE_OR,
     binary::BITWISE_XOR,
+    window_function::BLACKMAN_WINDOW,
     cast::CAST,
     cast::CAST_LIKE,
     unary::CEIL,
@@ -89,8 +102,11 @@ pub(crate) static OPERATORS: &[Operator] = &[
     constant_of_shape::CONSTANT_OF_SHAPE,
     conv::CONV,
     conv_integer::CONV_INTEGER,
+    conv_transpose::CONV_TRANSPOSE,
     unary::COS,
     unary::COSH,
+    cum_sum::CUM_SUM,
+    fourier::DFT,
     depth_to_space::DEPTH_TO_SPACE,
     quantize_linear::DEQUANTIZE_LINEAR,
     binary::DIV,
@@ -105,7 +121,10 @@ pub(crate) static OPERATORS: &[Operator] = &[
     range::EYE_LIKE,
     flatten::FLATTEN,
     unary::FLOOR,
+    recurrent::GRU,
     gather::GATHER,
+    gather_elements::GATHER_ELEMENTS,
+    gather_elements::GATHER_ND,
     unary::GELU,
     gemm::GEMM,
     reduce::GLOBAL_AVERAGE_POOL,
@@ -113,7 +132,10 @@ pub(crate) static OPERATORS: &[Operator] = &[
     reduce::GLOBAL_MAX_POOL,
     binary::GREATER,
     binary::GREATER_OR_EQUAL,
+    grid_sample::GRID_SAMPLE,
     normalization::GROUP_NORMALIZATION,
+    window_function::HAMMING_WINDOW,
+    window_function::HANN_WINDOW,
     unary::HARD_SIGMOID,
     unary::HARD_SWISH,
     softmax::HARDMAX,
@@ -123,6 +145,7 @@ pub(crate) static OPERATORS: &[Operator] = &[
     unary::IS_INF,
     unary::IS_NAN,
     normalization::LRN,
+    recurrent::LSTM,
     normalization::LAYER_NORMALIZATION,
     unary::LEAKY_RELU,
     binary::LESS,
@@ -138,11 +161,14 @@ pub(crate) static OPERATORS: &[Operator] = &[
     pool::MAX_POOL,
     several::MEAN,
     normalization::MEAN_VARIANCE_NORMALIZATION,
+    window_function::MEL_WEIGHT_MATRIX,
     several::MIN,
     unary::MISH,
     binary::MOD,
     binary::MUL,
     unary::NEG,
+    non_max_suppression::NON_MAX_SUPPRESSION,
+    non_zero::NON_ZERO,
     unary::NOT,
     one_hot::ONE_HOT,
     binary::OR,
@@ -153,6 +179,7 @@ pub(crate) static OPERATORS: &[Operator] = &[
     mat_mul_integer::Q_LINEAR_MAT_MUL,
     quantize_linear::QUANTIZE_LINEAR,
     normalization::RMS_NORMALIZATION,
+    recurrent::RNN,
     range::RANGE,
     unary::RECIPROCAL,
     reduce::REDUCE_L1,
@@ -170,7 +197,11 @@ pub(crate) static OPERATORS: &[Operator] = &[
     resize::RESIZE,
     reverse_sequence::REVERSE_SEQUENCE,
     unary::ROUND,
+    fourier::STFT,
     control::SCAN,
+    scatter::SCATTER,
+    scatter::SCATTER_ELEMENTS,
+    scatter::SCATTER_ND,
     unary::SELU,
     control::SEQUENCE_AT,
     control::SEQUENCE_CONSTRUCT,
@@ -201,8 +232,10 @@ pub(crate) static OPERATORS: &[Operator] = &[
     unary::TANH,
     unary::THRESHOLDED_RELU,
     expand::TILE,
+    top_k::TOP_K,
     transpose::TRANSPOSE,
     trilu::TRILU,
+    unique::UNIQUE,
     unsqueeze::UNSQUEEZE,
     resize::UPSAMPLE,
     binary::WHERE,

@@ -1,10 +1,12 @@
 //! The launches of a call.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use dala_spec::{Data, Signature, SpecError, TensorType, Unsupported};
 
-use super::Task;
+use super::{Pack, Task};
 use crate::{DeviceFacts, Support};
 
 /// A buffer of a call.
@@ -93,6 +95,31 @@ impl Lowering {
             writes: step.writes.iter().map(place).collect(),
             ..step
         }));
+    }
+
+    /// What several launches pack in the same way is packed once, as the weights of a layer that is called step by step. Only for
+    /// launches of which none writes what one before it wrote.
+    pub fn pack_once(&mut self) {
+        let mut packed: HashMap<(Pack, Vec<Place>), Place> = HashMap::new();
+        let mut same: HashMap<Place, Place> = HashMap::new();
+        self.steps.retain_mut(|step| {
+            for read in &mut step.reads {
+                *read = same.get(read).copied().unwrap_or(*read);
+            }
+            let (Task::Pack(pack), [writes @ Place::Transient(_)]) = (&step.task, &step.writes[..]) else {
+                return true;
+            };
+            match packed.entry((pack.clone(), step.reads.clone())) {
+                Entry::Vacant(first) => {
+                    first.insert(*writes);
+                    true
+                }
+                Entry::Occupied(first) => {
+                    same.insert(*writes, *first.get());
+                    false
+                }
+            }
+        });
     }
 
     /// The same launches as those of a pipeline's stage, whose params they take.

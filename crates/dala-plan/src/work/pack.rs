@@ -7,7 +7,7 @@ use crate::words::{several, times};
 
 /// Lays a `{batch, k, n}` matrix out in panels of [`Tile::columns`] columns, each stored row after row: `{batch, panels, k,
 /// columns}`. What of a panel is outside of the matrix is filled up with zeros.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pack {
     /// How many matrices there are.
     pub batch: usize,
