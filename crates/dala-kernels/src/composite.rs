@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dala_plan::{DeviceFacts, Lowering, Place};
 use dala_spec::{Data, Params, Signature, SpecError, TensorType, validate};
 
-use crate::{Kernel, Parts, Registry, supported};
+use crate::{Kernel, Parts, Registry, expression, supported};
 
 /// Calls of kernels, one after the other, over the inputs of a call, constants and what earlier calls gave. Cells have numbers; the
 /// first ones are the inputs.
@@ -87,6 +87,36 @@ impl Composite {
         params: &Params,
     ) -> Result<usize, SpecError> {
         let kernel = self.kernels.get(kernel)?.clone();
+        self.add(name, kernel, inputs, output, params)
+    }
+
+    /// Computes the text of an expression at every element; gives the cell of what it makes, whose type is `output`. The inputs go
+    /// by their names and broadcast to the output, except those that the expression only gathers from.
+    ///
+    /// # Errors
+    ///
+    /// The text is no expression, or an input does not broadcast to the output.
+    pub fn map(
+        &mut self,
+        name: &str,
+        text: &str,
+        inputs: &[(&str, usize)],
+        output: TensorType,
+        params: &Params,
+    ) -> Result<usize, SpecError> {
+        let (names, cells): (Vec<&str>, Vec<usize>) = inputs.iter().copied().unzip();
+        let kernel = expression::kernel(text, &names, params)?;
+        self.add(name, Arc::new(kernel), &cells, output, params)
+    }
+
+    fn add(
+        &mut self,
+        name: &str,
+        kernel: Arc<Kernel>,
+        inputs: &[usize],
+        output: TensorType,
+        params: &Params,
+    ) -> Result<usize, SpecError> {
         let types: Vec<TensorType> = inputs.iter().map(|cell| self.ty(*cell).clone()).collect();
         let first = |mut problems: Vec<SpecError>| problems.swap_remove(0);
         let signature = validate(&kernel.spec, &types, &output, params).map_err(first)?;
@@ -133,7 +163,8 @@ impl Parts for Composite {
                 From::View(of) => places[*of],
             };
         }
-        for call in &self.calls {
+        // What makes no elements has nothing to do.
+        for call in self.calls.iter().filter(|call| !call.signature.output.shape.is_empty()) {
             let own =
                 supported(&call.kernel, &call.signature, facts)?.bound(&call.kernel.spec.name, &call.signature)?;
             let place = |cell: &usize| {

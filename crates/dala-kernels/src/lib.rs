@@ -19,6 +19,7 @@ mod device;
 mod elementwise;
 #[cfg(test)]
 pub mod example;
+mod expression;
 mod kernel;
 mod keys;
 pub mod launch;

@@ -18,7 +18,7 @@ use crate::proto::{
 use crate::{Dim, ModelError, Port, scan};
 
 /// The versions of ONNX's operators that are read.
-const OPSETS: (i64, i64) = (7, 22);
+const OPSETS: (i64, i64) = (7, 23);
 
 /// A file's graph, its inputs and what it says about itself.
 pub(crate) struct File {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dala_kernels::Composite;
 use dala_spec::{Data, Params, SpecError, TensorType};
 
-use super::layout::{Order, dims_last, four};
+use super::layout::{Order, channels_last, padded};
 use crate::Value;
 
 /// Calls of kernels over a network's values, as the layer sees them whose turn it is: it names its inputs and outputs by
@@ -96,7 +96,11 @@ impl<'a> Lowerer<'a> {
         let value = &self.values[number];
         let cell = match (&value.constant, self.held[number].last) {
             (Some(data), _) => self.calls.constant(value.ty.clone(), data.clone()),
-            (None, Some(last)) => self.turn_named(&value.name, last, &[0, 3, 1, 2])?,
+            (None, Some(last)) => {
+                let rank = value.ty.shape.rank();
+                let axes: Vec<i64> = (0..rank).map(|axis| Order::Last.axis(axis, rank) as i64).collect();
+                self.turn_named(&value.name, last, &axes)?
+            }
             // Every value is an input, a constant, or made by a layer before.
             (None, None) => return Err(SpecError::internal(format!("`{}` is not made by any layer", value.name))),
         };
@@ -104,18 +108,22 @@ impl<'a> Lowerer<'a> {
         Ok(cell)
     }
 
-    /// An input with its channels last; of fewer than four axes, as if it had them.
+    /// An input with its channels last; of fewer axes than the output, as if it had them.
     pub(crate) fn last(&mut self, place: usize) -> Result<usize, SpecError> {
         let number = self.reads[place];
-        if let Some(cell) = self.held[number].last {
+        let value = &self.values[number];
+        let rank = value.ty.shape.rank().max(self.output().shape.rank());
+        let own = value.ty.shape.rank() == rank;
+        if let (Some(cell), true) = (self.held[number].last, own) {
             return Ok(cell);
         }
-        let value = &self.values[number];
-        let dims = four(value.ty.shape.dims());
         let first = self.first(place)?;
-        let seen = self.calls.view(first, TensorType::new(value.ty.dtype, dims));
-        let cell = self.turn_named(&value.name, seen, &[0, 2, 3, 1])?;
-        self.held[number].last = Some(cell);
+        let seen = self.calls.view(first, TensorType::new(value.ty.dtype, padded(value.ty.shape.dims(), rank)));
+        let axes: Vec<i64> = Order::Last.axes(&(0..rank as i64).collect::<Vec<_>>());
+        let cell = self.turn_named(&value.name, seen, &axes)?;
+        if own {
+            self.held[number].last = Some(cell);
+        }
         Ok(cell)
     }
 
@@ -125,10 +133,11 @@ impl<'a> Lowerer<'a> {
         if held.last.is_some() && held.first.is_none() { Order::Last } else { Order::First }
     }
 
-    /// The order for a layer that reads its inputs in one: channels last if one of them has pictures so at hand.
+    /// The order for a layer that reads its inputs in one: channels last if one of them is so at hand, with all its axes.
     pub(crate) fn common_order(&self) -> Order {
-        let last = self.output().shape.rank() == 4 && (0..self.inputs()).any(|place| self.order(place) == Order::Last);
-        if last { Order::Last } else { Order::First }
+        let rank = self.output().shape.rank();
+        let last = |place: usize| self.dims(place).len() == rank && self.order(place) == Order::Last;
+        if (0..self.inputs()).any(last) { Order::Last } else { Order::First }
     }
 
     /// An input in an order.
@@ -167,6 +176,42 @@ impl<'a> Lowerer<'a> {
         self.calls.call(self.layer, kernel, inputs, ty, params)
     }
 
+    /// The text of an expression at each element, in the layer's name. Inputs go by their names and are repeated to fit.
+    pub(crate) fn map(
+        &mut self,
+        text: &str,
+        inputs: &[(&str, usize)],
+        ty: TensorType,
+        params: &Params,
+    ) -> Result<usize, SpecError> {
+        self.calls.map(self.layer, text, inputs, ty, params)
+    }
+
+    /// A cell repeated along axes where it has size one, and along those that it does not have.
+    pub(crate) fn repeated(&mut self, cell: usize, dims: &[usize]) -> Result<usize, SpecError> {
+        let ty = TensorType::new(self.calls.ty(cell).dtype, dims);
+        if self.calls.ty(cell).shape.len() == ty.shape.len() {
+            return Ok(self.calls.view(cell, ty));
+        }
+        self.map("x", &[("x", cell)], ty, &Params::new())
+    }
+
+    /// The type of the first output in an order.
+    pub(crate) fn output_in(&self, order: Order) -> TensorType {
+        match order {
+            Order::First => self.output().clone(),
+            Order::Last => type_last(self.output()),
+        }
+    }
+
+    /// An output is this cell, in an order.
+    pub(crate) fn give(&mut self, place: usize, order: Order, cell: usize) {
+        match order {
+            Order::First => self.give_first(place, cell),
+            Order::Last => self.give_last(place, cell),
+        }
+    }
+
     /// A call that makes the first output as it is in the file.
     pub(crate) fn call_first(&mut self, kernel: &str, inputs: &[usize], params: &Params) -> Result<(), SpecError> {
         self.make(0, Order::First, kernel, inputs, params)
@@ -185,7 +230,10 @@ impl<'a> Lowerer<'a> {
         inputs: &[usize],
         params: &Params,
     ) -> Result<(), SpecError> {
-        self.make(0, order, kernel, inputs, params)
+        match order {
+            Order::First => self.call_first(kernel, inputs, params),
+            Order::Last => self.call_last(kernel, inputs, params),
+        }
     }
 
     /// A call that makes an output in an order.
@@ -224,7 +272,7 @@ impl<'a> Lowerer<'a> {
 
 /// A type with its channels last.
 fn type_last(ty: &TensorType) -> TensorType {
-    TensorType::new(ty.dtype, dims_last(ty.shape.dims()))
+    TensorType::new(ty.dtype, channels_last(ty.shape.dims()))
 }
 
 /// Sizes as the value of a param.

@@ -59,7 +59,7 @@ impl Compute for BatchNorm {
         let moved = to.call("elementwise_mul", &[mean, factor], ty.clone(), &none)?;
         let offset = to.call("elementwise_sub", &[bias, moved], ty.clone(), &none)?;
         let rank = to.dims(0).len();
-        let order = if rank == 4 { Order::Last } else { Order::First };
+        let order = if rank == 4 { Order::Last } else { to.order(0) };
         let x = to.read(0, order)?;
         // Channels are the last axis, or have as many behind them as the file says.
         let behind = if order == Order::Last { 0 } else { rank - 2 };

@@ -1,13 +1,12 @@
 //! Arithmetic on two values, each repeated along axes where it has size one (`Add`, `Pow`, `Mod` …), comparisons and logic, which
 //! give truth values, and `Where`.
 
-use dala_spec::{DType, Params, Shape, SpecError};
+use dala_spec::{DType, Shape};
 
 use super::call::{NodeCall, broadcast};
 use super::operator::{Kind, Operator, Outcome};
+use super::unary::Each;
 use crate::ModelError;
-use crate::lower::Lowerer;
-use crate::op::Compute;
 
 pub(super) const ADD: Operator = arithmetic("Add", |call| infer(call, "elementwise_add"));
 pub(super) const MUL: Operator = arithmetic("Mul", |call| infer(call, "elementwise_mul"));
@@ -24,6 +23,24 @@ pub(super) const MOD: Operator = arithmetic("Mod", |call| match call.flag("fmod"
     true => infer(call, "remainder"),
     false if call.dtype(0)?.is_float() => Err(call.bad_attribute("fmod", "1 for floats", 0)),
     false => infer(call, "modulo"),
+});
+
+pub(super) const BITWISE_AND: Operator = arithmetic("BitwiseAnd", |call| bits(call, "bitwise_and"));
+pub(super) const BITWISE_OR: Operator = arithmetic("BitwiseOr", |call| bits(call, "bitwise_or"));
+pub(super) const BITWISE_XOR: Operator = arithmetic("BitwiseXor", |call| bits(call, "bitwise_xor"));
+pub(super) const BIT_SHIFT: Operator = arithmetic("BitShift", |call| match call.text("direction", "")? {
+    "LEFT" => bits(call, "shift_left"),
+    "RIGHT" => bits(call, "shift_right"),
+    other => Err(call.bad_attribute("direction", "LEFT or RIGHT", other)),
+});
+
+/// The first value where it is not negative, times the second where it is; the second is repeated to fit the first.
+pub(super) const P_RELU: Operator = arithmetic("PRelu", |call| {
+    let (x, slope) = (call.dims(0)?, call.dims(1)?);
+    if broadcast(x, slope).as_deref() != Some(x) {
+        return Err(call.shape_mismatch(format!("slopes that can be repeated to fit {}", Shape::from(x)), slope));
+    }
+    of_type(call, Each::text("select(a < 0, a * b, a)"), call.dtype(0)?)
 });
 
 pub(super) const AND: Operator = arithmetic("And", |call| question(call, "logical_and"));
@@ -46,7 +63,7 @@ pub(super) const WHERE: Operator = Operator::new("Where", Kind::Elements, |call|
     }
     let dims = (1..3).try_fold(call.dims(0)?.to_vec(), |dims, place| repeated(call, &dims, place))?;
     let inputs = [call.input(0)?, call.input(1)?, call.input(2)?];
-    Ok(Outcome::layer(Binary { kernel: "where" }, inputs, call.output(dtype, dims)?))
+    Ok(Outcome::layer(Each::new("where"), inputs, call.output(dtype, dims)?))
 })
 .inputs(3, 3);
 
@@ -67,46 +84,38 @@ const fn arithmetic(name: &'static str, infer: fn(&NodeCall<'_>) -> Result<Outco
     Operator::new(name, Kind::Elements, infer).inputs(2, 2)
 }
 
+fn bits(call: &NodeCall<'_>, kernel: &'static str) -> Result<Outcome, ModelError> {
+    call.integer()?;
+    infer(call, kernel)
+}
+
 /// What an input and others before it are repeated to.
-fn repeated(call: &NodeCall<'_>, dims: &[usize], place: usize) -> Result<Vec<usize>, ModelError> {
+pub(super) fn repeated(call: &NodeCall<'_>, dims: &[usize], place: usize) -> Result<Vec<usize>, ModelError> {
     let own = call.dims(place)?;
     let expected = || format!("a second input that can be repeated to fit {}", Shape::from(dims));
     broadcast(dims, own).ok_or_else(|| call.shape_mismatch(expected(), &own))
 }
 
 fn infer(call: &NodeCall<'_>, kernel: &'static str) -> Result<Outcome, ModelError> {
-    of_type(call, kernel, call.dtype(0)?)
+    of_type(call, Each::new(kernel), call.dtype(0)?)
 }
 
 /// A comparison, or logic: truth values are bytes.
 fn question(call: &NodeCall<'_>, kernel: &'static str) -> Result<Outcome, ModelError> {
-    of_type(call, kernel, DType::U8)
+    of_type(call, Each::new(kernel), DType::U8)
 }
 
-fn of_type(call: &NodeCall<'_>, kernel: &'static str, dtype: DType) -> Result<Outcome, ModelError> {
+fn of_type(call: &NodeCall<'_>, each: Each, dtype: DType) -> Result<Outcome, ModelError> {
     call.same_dtype(1)?;
     let ty = call.output(dtype, repeated(call, call.dims(0)?, 1)?)?;
-    Ok(Outcome::layer(Binary { kernel }, [call.input(0)?, call.input(1)?], ty))
-}
-
-#[derive(Debug)]
-struct Binary {
-    kernel: &'static str,
-}
-
-impl Compute for Binary {
-    fn lower(&self, to: &mut Lowerer<'_>) -> Result<(), SpecError> {
-        let order = to.common_order();
-        let inputs = (0..to.inputs()).map(|place| to.read(place, order)).collect::<Result<Vec<_>, _>>()?;
-        to.call_in(order, self.kernel, &inputs, &Params::new())
-    }
+    Ok(Outcome::layer(each, [call.input(0)?, call.input(1)?], ty))
 }
 
 #[cfg(test)]
 mod tests {
     use dala_spec::Data;
 
-    use crate::builder::{Net, constants, floats, int, list, single};
+    use crate::builder::{Net, constants, floats, int, list, single, text};
 
     #[test]
     fn shapes_are_repeated_to_fit() {
@@ -143,6 +152,26 @@ mod tests {
         ] {
             assert_eq!(constants(16, op, pair(), vec![]).1, Data::U8(expected.to_vec()), "{op}");
         }
+    }
+
+    #[test]
+    fn bits_are_those_of_integers() {
+        let of = |op: &str, attributes| constants(18, op, vec![list(&[12, 5]), list(&[10, 1])], attributes).1;
+        assert_eq!(of("BitwiseAnd", vec![]), Data::S64(vec![8, 1]));
+        assert_eq!(of("BitwiseOr", vec![]), Data::S64(vec![14, 5]));
+        assert_eq!(of("BitwiseXor", vec![]), Data::S64(vec![6, 4]));
+        assert_eq!(of("BitShift", vec![text("direction", "LEFT")]), Data::S64(vec![12 << 10, 10]));
+        assert_eq!(of("BitShift", vec![text("direction", "RIGHT")]), Data::S64(vec![0, 2]));
+        assert_eq!(single(18, "BitwiseAnd", &[2], vec![floats(&[1], vec![1.0])], vec![]).code(), "dtype_mismatch");
+    }
+
+    #[test]
+    fn slopes_fit_the_value() {
+        let x = floats(&[2, 2], vec![-1.0, 2.0, -3.0, 4.0]);
+        let slopes = floats(&[2, 1], vec![0.5, 2.0]);
+        assert_eq!(constants(16, "PRelu", vec![x, slopes], vec![]).1, Data::F32(vec![-0.5, 2.0, -6.0, 4.0]));
+        let more = floats(&[2, 1, 1], vec![0.5, 2.0]);
+        assert_eq!(single(16, "PRelu", &[1, 2], vec![more], vec![]).code(), "shape_mismatch");
     }
 
     #[test]

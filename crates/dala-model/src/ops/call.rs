@@ -84,12 +84,23 @@ impl<'a> NodeCall<'a> {
         }
     }
 
+    /// The element type of the first input, which must be an integer.
+    pub(super) fn integer(&self) -> Result<DType, ModelError> {
+        match self.dtype(0)? {
+            dtype if dtype.is_float() => Err(self.type_mismatch("integers", dtype)),
+            dtype => Ok(dtype),
+        }
+    }
+
     /// The sizes of a picture: batch, channels, height, width.
     pub(super) fn picture(&self) -> Result<[usize; 4], ModelError> {
         let dims = self.dims(0)?;
         match *dims {
             [batch, channels, height, width] => Ok([batch, channels, height, width]),
-            _ if dims.len() >= 3 => Err(self.unsupported(two_axes_only(dims.len() - 2))),
+            _ if dims.len() >= 3 => {
+                let why = format!("works along {} axes, only height and width are supported", dims.len() - 2);
+                Err(self.unsupported(why))
+            }
             _ => Err(self.shape_mismatch("a first input of shape {batch, channels, height, width}", &dims)),
         }
     }
@@ -280,9 +291,4 @@ pub(super) fn broadcast(a: &[usize], b: &[usize]) -> Option<Vec<usize>> {
             _ => None,
         })
         .collect()
-}
-
-/// The reason for a convolution or pooling that is not over pictures.
-pub(super) fn two_axes_only(rank: usize) -> String {
-    format!("works along {rank} axes, only height and width are supported")
 }

@@ -1,10 +1,11 @@
 //! `Cast`: the same numbers as elements of another type.
 
-use dala_spec::{DType, Data, Scalar};
+use dala_spec::DType;
 
 use super::call::NodeCall;
 use super::operator::{Kind, Operator, Outcome};
-use super::unary::Each;
+use super::range::named_type;
+use super::unary::{Each, question};
 use crate::ModelError;
 use crate::attribute::Attribute;
 use crate::proto::element_type;
@@ -13,31 +14,34 @@ pub(super) const CAST: Operator = Operator::new("Cast", Kind::Elements, infer);
 
 fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     let to = match call.attribute("to") {
-        Some(Attribute::Int(to)) => i32::try_from(*to).unwrap_or(0),
+        Some(Attribute::Int(to)) => *to,
         Some(other) => return Err(call.bad_attribute("to", "an integer", other.kind())),
         None => return Err(call.bad_attribute("to", "there", "nothing")),
     };
-    let dtype = element_type::dtype(to).map_err(|found| ModelError::ElementType {
-        what: format!("the result of node `{}`", call.name()),
-        found: found.to_owned(),
-    })?;
-    let value = call.value(0)?;
-    if to == element_type::BOOL {
-        // Truth values are bytes here, and a byte of a layer's output would keep its number.
-        let data = value.constant.as_deref().ok_or_else(|| call.unsupported("not supported: a cast to bool"))?;
-        let truth = data.iter().map(|value| u8::from(value.as_f64() != 0.0)).collect();
-        return Ok(Outcome::constant(value.ty.shape.clone(), Data::U8(truth)));
+    let dtype = named_type(call, to)?;
+    match to == i64::from(element_type::BOOL) {
+        // Truth values are bytes here.
+        true => question(call, Each::text("x != 0")),
+        false => to_type(call, dtype),
     }
+}
+
+/// To the element type of the second input.
+pub(super) const CAST_LIKE: Operator =
+    Operator::new("CastLike", Kind::Elements, |call| to_type(call, call.dtype(1)?)).inputs(2, 2);
+
+/// Of integers that do not fit, the low bits are kept, as the format says.
+fn to_type(call: &NodeCall<'_>, dtype: DType) -> Result<Outcome, ModelError> {
+    let value = call.value(0)?;
     if value.ty.dtype == dtype {
         return Ok(Outcome::same(call.input(0)?));
     }
-    if let (DType::U8, false, Some(data)) = (dtype, value.ty.dtype.is_float(), value.constant.as_deref()) {
-        // Kernels take bytes for pixels, which stay in their range; of a constant the low bits are kept, as the format says.
-        let bytes = data.iter().map(|value| Scalar::from_i64(dtype, value.as_i64()));
-        return Ok(Outcome::constant(value.ty.shape.clone(), Data::collect(dtype, bytes)));
-    }
     let ty = call.output(dtype, value.ty.shape.dims().to_vec())?;
-    Ok(Outcome::layer(Each::new("cast"), [call.input(0)?], ty))
+    let each = match value.ty.dtype.is_float() || dtype.is_float() {
+        true => Each::new("cast"),
+        false => Each::new("cast").with_param("overflow", "wrap"),
+    };
+    Ok(Outcome::layer(each, [call.input(0)?], ty))
 }
 
 #[cfg(test)]
@@ -57,7 +61,9 @@ mod tests {
         assert_eq!(cast(14).code(), "unsupported_element_type");
         let half = cast(element_type::FLOAT16.into()).resolve(2).unwrap();
         assert_eq!(half.layers[0].op.downcast(), Some(&Each::new("cast")));
-        assert_eq!(cast(element_type::BOOL.into()).code(), "unsupported_operator");
+        assert_eq!(cast(element_type::BOOL.into()).code(), "read");
+        let like = single(15, "CastLike", &[2], vec![list(&[1])], vec![]).resolve(2).unwrap();
+        assert_eq!(like.layers[0].op.downcast(), Some(&Each::new("cast")));
     }
 
     #[test]

@@ -49,7 +49,7 @@ impl Compute for Concat {
         /// As many as a launch binds on every device, with the result.
         const MOST: usize = 4;
         let order = to.common_order();
-        let axis = order.axis(self.axis);
+        let axis = order.axis(self.axis, to.output().shape.rank());
         let mut cells = Vec::new();
         for place in 0..to.inputs() {
             let cell = to.read(place, order)?;

@@ -1,13 +1,13 @@
-//! `Conv`: a convolution of pictures with weights `{out, in / groups, height, width}` and a bias `{out}`.
+//! `Conv`: a convolution along one, two or three axes, with weights `{out, in / groups, sizes}` and a bias `{out}`.
 
 use dala_spec::{Params, Scalar, Shape, SpecError, TensorType};
 
 use super::call::NodeCall;
 use super::operator::{Given, Kind, Operator, Outcome};
-use super::window::{self, Windows};
+use super::window::{self, Axis};
 use crate::ModelError;
 use crate::limits::MAX_ELEMENTS;
-use crate::lower::{Lowerer, Order, ints};
+use crate::lower::{Lowerer, Order};
 use crate::op::Compute;
 
 pub(super) const CONV: Operator = Operator::new("Conv", Kind::Windows, infer)
@@ -18,7 +18,7 @@ fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     let dtype = call.float()?;
     call.same_dtype(1)?;
     let (conv, dims) = Conv::of(call, 1)?;
-    let [_, out, _, _] = dims;
+    let out = dims.get(1).copied().unwrap_or_default();
     let bias = match call.number(2) {
         Some(number) => {
             call.same_dtype(2)?;
@@ -31,60 +31,82 @@ fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
         None => Given::Filled(call.output(dtype, vec![out])?.shape, Scalar::from_i64(dtype, 0)),
     };
     let inputs = [("x", Given::Value(call.input(0)?)), ("weight", Given::Value(call.input(1)?)), ("bias", bias)];
-    let ty = call.output(dtype, dims.to_vec())?;
+    let ty = call.output(dtype, dims)?;
     Ok(Outcome::layer_of(conv, inputs, ty))
 }
 
 /// Over `x`, weights and a bias, which is always there.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Conv {
-    stride: [usize; 2],
-    padding: [usize; 4],
-    dilation: [usize; 2],
+    axes: Vec<Axis>,
     groups: usize,
 }
 
 impl Conv {
     /// A node's convolution, whose weights are input `weight`, and the sizes of its result.
-    pub(super) fn of(call: &NodeCall<'_>, weight: usize) -> Result<(Conv, [usize; 4]), ModelError> {
-        let [batch, channels, height, width] = call.picture()?;
-        let weight = call.dims(weight)?;
-        let &[out, per_group, window_height, window_width] = weight else {
-            return Err(call.shape_mismatch("weights of shape {out, in, height, width}", &weight));
+    pub(super) fn of(call: &NodeCall<'_>, weight: usize) -> Result<(Conv, Vec<usize>), ModelError> {
+        let (dims, weight) = (call.dims(0)?, call.dims(weight)?);
+        let ([batch, channels, ..], [out, per_group, size @ ..]) = (dims, weight) else {
+            return Err(call.shape_mismatch("batch, channels and sizes behind them", dims));
         };
-        let size = [window_height, window_width];
-        if let Some(given) = window::size(call)?.filter(|&given| given != size) {
-            return Err(call.bad_attribute(
-                "kernel_shape",
-                format!("{size:?}, as in the weights"),
-                format!("{given:?}"),
-            ));
+        if weight.len() != dims.len() {
+            return Err(call.shape_mismatch(format!("weights of {} dimensions", dims.len()), weight));
+        }
+        if let Some(given) = window::size(call)?.filter(|given| given != size) {
+            let expected = format!("{size:?}, as in the weights");
+            return Err(call.bad_attribute("kernel_shape", expected, format!("{given:?}")));
         }
         let group = call.int("group", 1)?;
         let groups = usize::try_from(group).ok().filter(|groups| (1..=MAX_ELEMENTS).contains(groups));
         let groups = groups.ok_or_else(|| call.bad_attribute("group", "at least 1", group))?;
-        if per_group.checked_mul(groups) != Some(channels) || out % groups != 0 || channels == 0 || out == 0 {
+        if per_group.checked_mul(groups) != Some(*channels) || out % groups != 0 || *channels == 0 || *out == 0 {
             let expected = format!("weights for {channels} channels in {groups} groups");
             return Err(call.shape_mismatch(expected, &weight));
         }
-        let Windows { stride, padding, dilation, count } = window::windows(call, [height, width], size, false)?;
-        Ok((Conv { stride, padding, dilation, groups }, [batch, out, count[0], count[1]]))
+        let axes = window::axes(call, size, false)?;
+        let dims = [*batch, *out].into_iter().chain(axes.iter().map(|axis| axis.count)).collect();
+        Ok((Conv { axes, groups }, dims))
     }
 
     /// The params of the kernel.
     pub(super) fn params(&self, order: Order) -> Params {
-        Params::new()
-            .with("stride", ints(&self.stride))
-            .with("padding", ints(&self.padding))
-            .with("dilation", ints(&self.dilation))
-            .with("groups", self.groups as i64)
-            .with("layout", if order == Order::Last { "nhwc" } else { "nchw" })
+        let layout = if order == Order::Last { "nhwc" } else { "nchw" };
+        window::params(&self.axes).with("groups", self.groups as i64).with("layout", layout)
     }
 
-    /// The order to read pictures in. Convolutions read either; where each channel is by itself, only the one with channels last.
+    /// The order to read pictures in. Convolutions read either; where each channel is by itself, and along more than two axes,
+    /// only the one with channels last.
     pub(super) fn order(&self, to: &Lowerer<'_>) -> Order {
-        if self.groups > 1 || to.value(0).constant.is_some() { Order::Last } else { to.order(0) }
+        let last = self.groups > 1 || self.axes.len() > 2 || to.value(0).constant.is_some();
+        if last { Order::Last } else { to.order(0) }
     }
+
+    /// The convolution of pictures by weights as the file has them, without what is along a third axis.
+    fn plane(&self, to: &mut Lowerer<'_>, inputs: [usize; 3], order: Order) -> Result<usize, SpecError> {
+        let [x, weight, bias] = inputs;
+        let weight = {
+            // From `{out, in, rows, columns}` to `{rows, columns, in, out}`.
+            let seen = flat(to, weight, 2);
+            to.turn_named(&to.value(1).name, seen, &[2, 3, 1, 0])?
+        };
+        let x = flat(to, x, if order == Order::Last { 1 } else { 2 });
+        let (dtype, out) = (to.calls.ty(x).dtype, to.output().shape.dims()[1]);
+        let counts: Vec<usize> = self.axes.iter().rev().take(2).rev().map(|axis| axis.count).collect();
+        let rows = if let [rows, _] = counts[..] { rows } else { 1 };
+        let columns = counts.last().copied().unwrap_or(1);
+        let ty = TensorType::new(dtype, [to.calls.ty(x).shape.dims()[0], rows, columns, out]);
+        to.call("conv2d", &[x, weight, bias], ty, &self.params(order))
+    }
+}
+
+/// A cell of three axes as one of four, with one of size one at a place.
+fn flat(to: &mut Lowerer<'_>, cell: usize, place: usize) -> usize {
+    let ty = to.calls.ty(cell).clone();
+    let mut dims = ty.shape.dims().to_vec();
+    if dims.len() == 3 {
+        dims.insert(place, 1);
+    }
+    to.calls.view(cell, TensorType::new(ty.dtype, dims))
 }
 
 impl Compute for Conv {
@@ -94,21 +116,59 @@ impl Compute for Conv {
 
     fn lower(&self, to: &mut Lowerer<'_>) -> Result<(), SpecError> {
         let order = self.order(to);
-        let inputs = [to.read(0, order)?, weight(to, 1)?, to.first(2)?];
-        to.call_last("conv2d", &inputs, &self.params(order))
+        let inputs = [to.read(0, order)?, to.first(1)?, to.first(2)?];
+        let made = self.convolve(to, inputs, order)?;
+        to.give_last(0, made);
+        Ok(())
     }
 }
 
-/// The weights, from `{out, in, rows, columns}` to `{rows, columns, in, out}`.
-pub(super) fn weight(to: &mut Lowerer<'_>, place: usize) -> Result<usize, SpecError> {
-    let cell = to.first(place)?;
-    to.turn_named(&to.value(place).name, cell, &[2, 3, 1, 0])
+impl Conv {
+    /// The convolution of a cell in an order by weights and a bias as the file has them: a cell with its channels last.
+    pub(super) fn convolve(&self, to: &mut Lowerer<'_>, inputs: [usize; 3], order: Order) -> Result<usize, SpecError> {
+        let made = match self.axes[..] {
+            [depth, _, _] => self.deep(to, inputs, &depth)?,
+            _ => self.plane(to, inputs, order)?,
+        };
+        let output = TensorType { dtype: to.calls.ty(made).dtype, ..to.output_in(Order::Last) };
+        Ok(to.calls.view(made, output))
+    }
+
+    /// Along three axes: a sum over the depth of the windows, of convolutions of planes.
+    fn deep(&self, to: &mut Lowerer<'_>, [x, weight, bias]: [usize; 3], depth: &Axis) -> Result<usize, SpecError> {
+        let dtype = to.calls.ty(x).dtype;
+        let nothing = to.map("x * 0", &[("x", bias)], to.calls.ty(bias).clone(), &Params::new())?;
+        let mut sum: Option<usize> = None;
+        for (at, part) in window::taps(to, x, 1, depth)?.into_iter().enumerate() {
+            let &[batch, planes, height, width, channels] = to.calls.ty(part).shape.dims() else { break };
+            let part = to.calls.view(part, TensorType::new(dtype, [batch * planes, height, width, channels]));
+            let &[out, inside, _, rows, columns] = to.calls.ty(weight).shape.dims() else { break };
+            let start = Params::new().with("start", vec![0, 0, at as i64, 0, 0]);
+            let own = to.call("slice", &[weight], TensorType::new(dtype, [out, inside, 1, rows, columns]), &start)?;
+            let own = to.calls.view(own, TensorType::new(dtype, [out, inside, rows, columns]));
+            let bias = if at == 0 { bias } else { nothing };
+            let made = self.plane(to, [part, own, bias], Order::Last)?;
+            let ty = to.calls.ty(made).clone();
+            sum = Some(match sum {
+                Some(sum) => to.call("elementwise_add", &[sum, made], ty, &Params::new())?,
+                None => made,
+            });
+        }
+        sum.ok_or_else(|| SpecError::internal(format!("`{}` has windows of no depth", to.layer())))
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Conv;
+    use super::{Axis, Conv};
     use crate::builder::{int, ints, single, some_floats, text};
+
+    /// Along two axes: stride, padding and dilation, as far as files give them.
+    fn given(conv: &Conv) -> ([usize; 2], [usize; 4], [usize; 2], usize) {
+        let [rows, columns] = conv.axes[..] else { panic!("not along two axes") };
+        let padding = [rows.before, columns.before, rows.after, columns.after];
+        ([rows.stride, columns.stride], padding, [rows.dilation, columns.dilation], conv.groups)
+    }
 
     #[test]
     fn a_convolution_gets_a_bias_and_a_size() {
@@ -123,8 +183,8 @@ mod tests {
         let network = net.resolve(2).unwrap();
         let bias = &network.values[network.layers[0].inputs[2]];
         assert_eq!(bias.constant.as_deref(), Some(&dala_spec::Data::F32(vec![0.0; 6])));
-        let expected = Conv { stride: [2, 1], padding: [1, 0, 2, 1], dilation: [1, 2], groups: 2 };
-        assert_eq!(network.layers[0].op.downcast(), Some(&expected));
+        let found = network.layers[0].op.downcast().map(given);
+        assert_eq!(found, Some(([2, 1], [1, 0, 2, 1], [1, 2], 2)));
         assert_eq!(net.dims().unwrap(), [2, 6, 5, 5]);
     }
 
@@ -139,17 +199,31 @@ mod tests {
         ] {
             let attributes = vec![text("auto_pad", mode), ints("strides", &[stride, stride])];
             let net = single(13, "Conv", &[-1, 1, 8, 7], vec![some_floats(&[1, 1, size, size])], attributes);
-            let expected = Conv { stride: [stride as usize; 2], padding, dilation: [1, 1], groups: 1 };
-            assert_eq!(net.resolve(2).unwrap().layers[0].op.downcast(), Some(&expected), "{mode} {size}");
+            let found = net.resolve(2).unwrap().layers[0].op.downcast().map(given);
+            assert_eq!(found, Some(([stride as usize; 2], padding, [1, 1], 1)), "{mode} {size}");
             assert_eq!(net.dims().unwrap(), dims, "{mode} {size}");
         }
     }
 
     #[test]
+    fn one_axis_and_three_come_down_to_pictures() {
+        let line = single(13, "Conv", &[-1, 4, 9], vec![some_floats(&[6, 2, 3])], vec![int("group", 2)]);
+        assert_eq!(line.dims().unwrap(), [2, 6, 7]);
+        let network = line.resolve(2).unwrap();
+        let axis = Axis { size: 3, stride: 1, dilation: 1, before: 0, after: 0, padded: 9, count: 7 };
+        assert_eq!(network.layers[0].op.downcast(), Some(&Conv { axes: vec![axis], groups: 2 }));
+        crate::lower::lower(&network).unwrap();
+        let pads = vec![ints("pads", &[1, 0, 0, 1, 0, 0]), ints("strides", &[2, 1, 1])];
+        let deep = single(13, "Conv", &[-1, 4, 6, 8, 7], vec![some_floats(&[6, 4, 3, 3, 2])], pads);
+        assert_eq!(deep.dims().unwrap(), [2, 6, 3, 6, 6]);
+        crate::lower::lower(&deep.resolve(2).unwrap()).unwrap();
+    }
+
+    #[test]
     fn what_does_not_fit_is_refused() {
         let conv = |x: &[i64], w: &[i64], attributes| single(13, "Conv", x, vec![some_floats(w)], attributes).code();
-        assert_eq!(conv(&[1, 3, 8], &[4, 3, 3], vec![]), "unsupported_operator");
-        assert_eq!(conv(&[1, 3, 8, 8, 8], &[4, 3, 3, 3, 3], vec![]), "unsupported_operator");
+        assert_eq!(conv(&[1, 3, 8], &[4, 3, 3, 3], vec![]), "shape_mismatch");
+        assert_eq!(conv(&[1, 3, 8, 8, 8, 8], &[4, 3, 3, 3, 3, 3], vec![]), "unsupported_operator");
         assert_eq!(conv(&[1, 3, 8, 8], &[4, 2, 3, 3], vec![]), "shape_mismatch");
         assert_eq!(conv(&[1, 3, 2, 2], &[4, 3, 3, 3], vec![]), "shape_mismatch");
         for bad in [

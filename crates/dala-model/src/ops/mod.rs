@@ -4,7 +4,7 @@
 //! that it makes, how that is computed. To add one, write its file with its tests beside these, add it to the list, and renew the
 //! table in `docs/MODELS.md` by `DALA_UPDATE=1 cargo test -p dala-model --lib table`.
 
-mod average_pool;
+mod arg_max;
 mod batch_normalization;
 mod binary;
 mod call;
@@ -18,28 +18,32 @@ mod conv_integer;
 mod declared;
 mod dropout;
 mod dynamic_quantize_linear;
+mod expand;
 mod flatten;
 mod gather;
 mod gemm;
-mod global_average_pool;
 mod identity;
 mod mat_mul;
 mod mat_mul_integer;
-mod max_pool;
+mod normalization;
+mod one_hot;
 mod operator;
 mod pad;
+mod pool;
 mod quantize_linear;
 mod quantized;
-mod reduce_mean;
+mod range;
+mod reduce;
 mod reshape;
 mod resize;
+mod several;
 mod shape;
 mod slice;
 mod softmax;
-mod softsign;
 mod split;
 mod squeeze;
 mod transpose;
+mod trilu;
 mod unary;
 mod unsqueeze;
 mod window;
@@ -55,14 +59,23 @@ pub(crate) static OPERATORS: &[Operator] = &[
     unary::ACOSH,
     binary::ADD,
     binary::AND,
+    arg_max::ARG_MAX,
+    arg_max::ARG_MIN,
     unary::ASIN,
     unary::ASINH,
     unary::ATAN,
     unary::ATANH,
-    average_pool::AVERAGE_POOL,
+    pool::AVERAGE_POOL,
     batch_normalization::BATCH_NORMALIZATION,
+    binary::BIT_SHIFT,
+    binary::BITWISE_AND,
+    unary::BITWISE_NOT,
+    binary::BITWISE_OR,
+    binary::BITWISE_XOR,
     cast::CAST,
+    cast::CAST_LIKE,
     unary::CEIL,
+    unary::CELU,
     clip::CLIP,
     concat::CONCAT,
     constant::CONSTANT,
@@ -75,57 +88,100 @@ pub(crate) static OPERATORS: &[Operator] = &[
     binary::DIV,
     dropout::DROPOUT,
     dynamic_quantize_linear::DYNAMIC_QUANTIZE_LINEAR,
+    unary::ELU,
     binary::EQUAL,
     unary::ERF,
     unary::EXP,
+    expand::EXPAND,
+    range::EYE_LIKE,
     flatten::FLATTEN,
     unary::FLOOR,
     gather::GATHER,
+    unary::GELU,
     gemm::GEMM,
-    global_average_pool::GLOBAL_AVERAGE_POOL,
+    reduce::GLOBAL_AVERAGE_POOL,
+    reduce::GLOBAL_LP_POOL,
+    reduce::GLOBAL_MAX_POOL,
     binary::GREATER,
     binary::GREATER_OR_EQUAL,
+    normalization::GROUP_NORMALIZATION,
     unary::HARD_SIGMOID,
     unary::HARD_SWISH,
+    softmax::HARDMAX,
     identity::IDENTITY,
+    normalization::INSTANCE_NORMALIZATION,
+    unary::IS_INF,
     unary::IS_NAN,
+    normalization::LRN,
+    normalization::LAYER_NORMALIZATION,
     unary::LEAKY_RELU,
     binary::LESS,
     binary::LESS_OR_EQUAL,
     unary::LOG,
+    softmax::LOG_SOFTMAX,
+    normalization::LP_NORMALIZATION,
+    pool::LP_POOL,
     mat_mul::MAT_MUL,
     mat_mul_integer::MAT_MUL_INTEGER,
-    max_pool::MAX_POOL,
+    several::MAX,
+    pool::MAX_POOL,
+    several::MEAN,
+    normalization::MEAN_VARIANCE_NORMALIZATION,
+    several::MIN,
+    unary::MISH,
     binary::MOD,
     binary::MUL,
     unary::NEG,
     unary::NOT,
+    one_hot::ONE_HOT,
     binary::OR,
+    binary::P_RELU,
     pad::PAD,
     binary::POW,
     conv_integer::Q_LINEAR_CONV,
     mat_mul_integer::Q_LINEAR_MAT_MUL,
     quantize_linear::QUANTIZE_LINEAR,
-    reduce_mean::REDUCE_MEAN,
+    normalization::RMS_NORMALIZATION,
+    range::RANGE,
+    unary::RECIPROCAL,
+    reduce::REDUCE_L1,
+    reduce::REDUCE_L2,
+    reduce::REDUCE_LOG_SUM,
+    reduce::REDUCE_LOG_SUM_EXP,
+    reduce::REDUCE_MAX,
+    reduce::REDUCE_MEAN,
+    reduce::REDUCE_MIN,
+    reduce::REDUCE_PROD,
+    reduce::REDUCE_SUM,
+    reduce::REDUCE_SUM_SQUARE,
     unary::RELU,
     reshape::RESHAPE,
     resize::RESIZE,
     unary::ROUND,
+    unary::SELU,
     shape::SHAPE,
+    unary::SHRINK,
     unary::SIGMOID,
     unary::SIGN,
     unary::SIN,
     unary::SINH,
+    shape::SIZE,
     slice::SLICE,
     softmax::SOFTMAX,
-    softsign::SOFTSIGN,
+    unary::SOFTPLUS,
+    unary::SOFTSIGN,
     split::SPLIT,
     unary::SQRT,
     squeeze::SQUEEZE,
     binary::SUB,
+    several::SUM,
+    unary::SWISH,
     unary::TAN,
     unary::TANH,
+    unary::THRESHOLDED_RELU,
+    expand::TILE,
     transpose::TRANSPOSE,
+    trilu::TRILU,
     unsqueeze::UNSQUEEZE,
     binary::WHERE,
     binary::XOR,

@@ -1,4 +1,4 @@
-//! `Shape`: the sizes of a value, or from version 15 on part of them.
+//! `Shape`: the sizes of a value, or from version 15 on part of them; and `Size`: how many elements it has.
 
 use dala_spec::{Data, Shape};
 
@@ -7,6 +7,11 @@ use super::operator::{Kind, Operator, Outcome};
 use crate::ModelError;
 
 pub(super) const SHAPE: Operator = Operator::new("Shape", Kind::Layout, infer);
+
+pub(super) const SIZE: Operator = Operator::new("Size", Kind::Layout, |call| {
+    let len = call.value(0)?.ty.shape.len();
+    Ok(Outcome::constant(Shape::default(), Data::S64(vec![len as i64])))
+});
 
 fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     let dims = call.dims(0)?;
@@ -20,7 +25,18 @@ fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
 
 #[cfg(test)]
 mod tests {
-    use crate::builder::{Net, int, integers};
+    use dala_spec::Data;
+
+    use crate::builder::{Net, constants, int, integers, some_floats};
+
+    #[test]
+    fn parts_of_shapes_lie_inside_them() {
+        let shape = |attributes| constants(15, "Shape", vec![some_floats(&[2, 3, 4])], attributes).1;
+        assert_eq!(shape(vec![int("start", -2)]), Data::S64(vec![3, 4]));
+        assert_eq!(shape(vec![int("start", -9), int("end", -1)]), Data::S64(vec![2, 3]));
+        assert_eq!(shape(vec![int("start", 2), int("end", 1)]), Data::S64(vec![]));
+        assert_eq!(constants(15, "Size", vec![some_floats(&[2, 3, 4])], vec![]), (vec![], Data::S64(vec![24])));
+    }
 
     #[test]
     fn shapes_follow_the_batch() {

@@ -39,20 +39,19 @@ struct Transpose {
 
 impl Compute for Transpose {
     fn lower(&self, to: &mut Lowerer<'_>) -> Result<(), SpecError> {
-        match (&self.perm[..], to.order(0)) {
-            // What it asks for is there already.
-            ([0, 2, 3, 1], Order::Last) => {
-                let cell = to.last(0)?;
-                to.give_first(0, cell);
-            }
-            ([0, 3, 1, 2], Order::First) => {
-                let cell = to.first(0)?;
-                to.give_last(0, cell);
-            }
-            _ => {
-                let x = to.first(0)?;
-                return to.call_first("transpose", &[x], &Params::new().with("axes", ints(&self.perm)));
-            }
+        let rank = self.perm.len();
+        let to_last = Order::Last.axes(&(0..rank).collect::<Vec<_>>());
+        let to_first: Vec<usize> = (0..rank).map(|axis| Order::Last.axis(axis, rank)).collect();
+        // What it asks for may be there already.
+        if rank > 2 && self.perm == to_last && to.order(0) == Order::Last {
+            let cell = to.last(0)?;
+            to.give_first(0, cell);
+        } else if rank > 3 && self.perm == to_first && to.order(0) == Order::First {
+            let cell = to.first(0)?;
+            to.give_last(0, cell);
+        } else {
+            let x = to.first(0)?;
+            return to.call_first("transpose", &[x], &Params::new().with("axes", ints(&self.perm)));
         }
         Ok(())
     }
