@@ -192,12 +192,17 @@ impl Case {
         };
         let (at, (a, b)) = pairs().find(|(_, (a, b))| differs(a, b))?;
         let count = pairs().filter(|(_, (a, b))| differs(a, b)).count();
+        let away = || pairs().map(|(_, (a, b))| (a.as_f64() - b.as_f64()).abs());
+        let (largest, mean) = (away().fold(0.0, f64::max), away().sum::<f64>() / expected.1.len() as f64);
         let (a, b) = if is_float {
             (a.as_f64().to_string(), b.as_f64().to_string())
         } else {
             (a.as_i64().to_string(), b.as_i64().to_string())
         };
-        Some(format!("element {at} is {a} instead of {b}, {count} of {} differ", expected.1.len()))
+        Some(format!(
+            "element {at} is {a} instead of {b}, {count} of {} differ, by {mean:.2e} in the mean, at most by {largest:.2e}",
+            expected.1.len()
+        ))
     }
 }
 

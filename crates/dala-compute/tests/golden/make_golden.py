@@ -2170,31 +2170,6 @@ def cumulative_sum(g):
         g.add(name, [x], out, "numpy.cumsum", params, **({} if dtype.kind in "iu" else near(dtype, 1e-5, 1e-5)))
 
 
-@kernel
-def reverse_sequence(g):
-    # name, shape, dtype, axis of the sequences, axis of their elements, type of the lengths
-    rows = [
-        ("f32_rows", (5, 9), F32, 0, 1, S32),
-        ("f32_columns", (9, 5), F32, 1, 0, S64),
-        ("f32_parts", (4, 7, 3), F32, 0, 1, S64),
-        ("f32_last_axis", (4, 3, 7), F32, 0, -1, S32),
-        ("f32_unsigned", (5, 9), F32, 0, 1, U32),
-        ("f64_rows", (5, 9), F64, 0, 1, S64),
-        ("s64_columns", (9, 5), S64, 1, 0, S32),
-        ("u8_rows", (5, 9), U8, 0, 1, S32),
-        ("s32_parts", (4, 7, 3), S32, 1, 0, S64),
-    ]
-    for name, shape, dtype, batch, time, kind in rows:
-        x = g.values(*shape, dtype=dtype)
-        lengths = g.integers(0, shape[time] + 1, shape[batch], dtype=kind)
-        out = x.copy()
-        for number, length in enumerate(lengths):
-            own, made = np.moveaxis(x, (batch, time), (0, 1)), np.moveaxis(out, (batch, time), (0, 1))
-            made[number, :length] = own[number, :length][::-1]
-        params = ({"batch_axis": batch} if batch else {}) | ({"time_axis": time} if time != 1 else {})
-        g.add(name, [x, lengths], out, "numpy", params)
-
-
 @onnx_kernel
 def grid_sample(g):
     # name, shape, shape of the places, params

@@ -84,25 +84,19 @@ impl Conv {
     /// The convolution of pictures by weights as the file has them, without what is along a third axis.
     fn plane(&self, to: &mut Lowerer<'_>, inputs: [usize; 3], order: Order) -> Result<usize, SpecError> {
         let [x, weight, bias] = inputs;
-        let seen = flat(to, weight, 2);
-        let weight = to.turn_named(&to.value(1).name, seen, TURNED)?;
+        let weight = {
+            // From `{out, in, rows, columns}` to `{rows, columns, in, out}`.
+            let seen = flat(to, weight, 2);
+            to.turn_named(&to.value(1).name, seen, &[2, 3, 1, 0])?
+        };
         let x = flat(to, x, if order == Order::Last { 1 } else { 2 });
-        let (dtype, out) = (to.output().dtype, to.output().shape.dims()[1]);
+        let (dtype, out) = (to.calls.ty(x).dtype, to.output().shape.dims()[1]);
         let counts: Vec<usize> = self.axes.iter().rev().take(2).rev().map(|axis| axis.count).collect();
         let rows = if let [rows, _] = counts[..] { rows } else { 1 };
         let columns = counts.last().copied().unwrap_or(1);
         let ty = TensorType::new(dtype, [to.calls.ty(x).shape.dims()[0], rows, columns, out]);
         to.call("conv2d", &[x, weight, bias], ty, &self.params(order))
     }
-}
-
-/// Weights from `{out, in, rows, columns}` to `{rows, columns, in, out}`.
-const TURNED: &[i64] = &[2, 3, 1, 0];
-
-/// The weights of a convolution of pictures as kernels take them.
-pub(super) fn pictures_weight(to: &mut Lowerer<'_>, place: usize) -> Result<usize, SpecError> {
-    let cell = to.first(place)?;
-    to.turn_named(&to.value(place).name, cell, TURNED)
 }
 
 /// A cell of three axes as one of four, with one of size one at a place.
@@ -122,22 +116,27 @@ impl Compute for Conv {
 
     fn lower(&self, to: &mut Lowerer<'_>) -> Result<(), SpecError> {
         let order = self.order(to);
-        let (x, weight, bias) = (to.read(0, order)?, to.first(1)?, to.first(2)?);
-        let output = to.output_in(Order::Last);
-        let made = match self.axes[..] {
-            [depth, _, _] => self.deep(to, [x, weight, bias], &depth)?,
-            _ => self.plane(to, [x, weight, bias], order)?,
-        };
-        let made = to.calls.view(made, output);
+        let inputs = [to.read(0, order)?, to.first(1)?, to.first(2)?];
+        let made = self.convolve(to, inputs, order)?;
         to.give_last(0, made);
         Ok(())
     }
 }
 
 impl Conv {
+    /// The convolution of a cell in an order by weights and a bias as the file has them: a cell with its channels last.
+    pub(super) fn convolve(&self, to: &mut Lowerer<'_>, inputs: [usize; 3], order: Order) -> Result<usize, SpecError> {
+        let made = match self.axes[..] {
+            [depth, _, _] => self.deep(to, inputs, &depth)?,
+            _ => self.plane(to, inputs, order)?,
+        };
+        let output = TensorType { dtype: to.calls.ty(made).dtype, ..to.output_in(Order::Last) };
+        Ok(to.calls.view(made, output))
+    }
+
     /// Along three axes: a sum over the depth of the windows, of convolutions of planes.
     fn deep(&self, to: &mut Lowerer<'_>, [x, weight, bias]: [usize; 3], depth: &Axis) -> Result<usize, SpecError> {
-        let dtype = to.output().dtype;
+        let dtype = to.calls.ty(x).dtype;
         let nothing = to.map("x * 0", &[("x", bias)], to.calls.ty(bias).clone(), &Params::new())?;
         let mut sum: Option<usize> = None;
         for (at, part) in window::taps(to, x, 1, depth)?.into_iter().enumerate() {

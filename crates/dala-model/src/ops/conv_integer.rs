@@ -1,21 +1,21 @@
-//! `ConvInteger` and `QLinearConv`: convolutions of pictures of bytes, with a zero for the pictures and one for each channel of weights.
+//! `ConvInteger` and `QLinearConv`: convolutions of bytes, with a zero for the first input and one for each channel of weights.
 
 use dala_spec::{DType, Data, Scalar, Shape, SpecError, TensorType};
 
 use super::call::NodeCall;
-use super::conv::{Conv, pictures_weight as weight};
+use super::conv::Conv;
 use super::operator::{Given, Kind, Operator, Outcome};
 use super::quantized::{Each, bytes, cast, centred, pair, rescaled, scale, sums_in, zero};
 use super::window;
 use crate::ModelError;
-use crate::lower::{Lowerer, dims_last};
+use crate::lower::{Lowerer, Order};
 use crate::op::Compute;
 
 /// The sums themselves.
 pub(super) const CONV_INTEGER: Operator = Operator::new("ConvInteger", Kind::Windows, |call| {
     let (conv, dims) = sizes(call, 1)?;
-    let [_, out, _, _] = dims;
-    let ty = call.output(DType::S32, dims.to_vec())?;
+    let out = dims.get(1).copied().unwrap_or_default();
+    let ty = call.output(DType::S32, dims)?;
     let inputs = [
         ("x", Given::Value(call.input(0)?)),
         ("weight", Given::Value(call.input(1)?)),
@@ -30,8 +30,8 @@ pub(super) const CONV_INTEGER: Operator = Operator::new("ConvInteger", Kind::Win
 /// The sums and a bias as bytes, by a scale and a zero of their own.
 pub(super) const Q_LINEAR_CONV: Operator = Operator::new("QLinearConv", Kind::Windows, |call| {
     let (conv, dims) = sizes(call, 3)?;
-    let [_, out, _, _] = dims;
-    let ty = call.output(bytes(call, 7)?, dims.to_vec())?;
+    let out = dims.get(1).copied().unwrap_or_default();
+    let ty = call.output(bytes(call, 7)?, dims)?;
     let mut inputs = vec![
         ("x", Given::Value(call.input(0)?)),
         ("weight", Given::Value(call.input(3)?)),
@@ -57,14 +57,10 @@ pub(super) const Q_LINEAR_CONV: Operator = Operator::new("QLinearConv", Kind::Wi
 .refuses(|node| window::refused_rank(node, node.rank(3).map(|rank| rank.saturating_sub(2))));
 
 /// A convolution of bytes with bytes.
-fn sizes(call: &NodeCall<'_>, weight: usize) -> Result<(Conv, [usize; 4]), ModelError> {
+fn sizes(call: &NodeCall<'_>, weight: usize) -> Result<(Conv, Vec<usize>), ModelError> {
     bytes(call, 0)?;
     bytes(call, weight)?;
-    let (conv, dims) = Conv::of(call, weight)?;
-    match *dims {
-        [batch, out, height, width] => Ok((conv, [batch, out, height, width])),
-        _ => Err(call.unsupported("works along other than two axes")),
-    }
+    Conv::of(call, weight)
 }
 
 /// Over pictures, weights and their zeros; where the result has a scale, the scales of both, its own, its zero, and a bias if there is one.
@@ -80,26 +76,27 @@ impl Compute for Integers {
     }
 
     fn lower(&self, to: &mut Lowerer<'_>) -> Result<(), SpecError> {
-        let dims = dims_last(to.output().shape.dims());
-        let [_, _, _, out] = dims;
+        let out = to.output().shape.dims().get(1).copied().unwrap_or_default();
         let inner = to.value(1).ty.shape.len() / out.max(1);
         let wide = sums_in(to, 1, 3, inner, |index| index / inner.max(1));
         let order = self.conv.order(to);
         let x = to.read(0, order)?;
         // What lies outside of a picture counts as its zero, which is nothing from here on.
         let x = centred(to, x, (2, None), wide)?;
-        let weights = weight(to, 1)?;
-        let weights = centred(to, weights, (3, Some(3)), wide)?;
+        let weights = to.first(1)?;
+        let weights = centred(to, weights, (3, Some(0)), wide)?;
         let nothing = to.constant(Data::collect(wide, std::iter::repeat_n(Scalar::from_i64(wide, 0), out)), &[out]);
-        let ty = TensorType::new(wide, dims);
-        let mut sums = to.call("conv2d", &[x, weights, nothing], ty, &self.conv.params(order))?;
+        let mut sums = self.conv.convolve(to, [x, weights, nothing], order)?;
         if to.inputs() > 8 {
             let (whole, bias) = (cast(to, sums, DType::S32)?, to.first(8)?);
             sums = pair(to, "elementwise_add", whole, bias)?;
         }
         let made = match self.scaled {
             false => cast(to, sums, DType::S32)?,
-            true => rescaled(to, sums, [(4, None), (5, Some(3)), (6, None)], 7)?,
+            true => {
+                let channels = Order::Last.axis(1, to.output().shape.rank());
+                rescaled(to, sums, [(4, None), (5, Some(channels)), (6, None)], 7)?
+            }
         };
         to.give_last(0, made);
         Ok(())
@@ -123,7 +120,7 @@ mod tests {
         assert_eq!(conv(&[-1, 3, 8, 6], &[4, 3, 3, 3], &[]).dims().unwrap(), [2, 4, 8, 6]);
         assert_eq!(conv(&[-1, 3, 8, 6], &[4, 3, 3, 3], &[3]).code(), "shape_mismatch");
         assert_eq!(conv(&[-1, 2, 8, 6], &[4, 3, 3, 3], &[]).code(), "shape_mismatch");
-        assert_eq!(conv(&[-1, 3, 8], &[4, 3, 3], &[]).code(), "unsupported_operator");
+        assert_eq!(conv(&[-1, 3, 8, 6, 5, 4], &[4, 3, 3, 3, 3, 3], &[]).code(), "unsupported_operator");
     }
 
     #[test]

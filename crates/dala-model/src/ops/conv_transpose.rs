@@ -3,7 +3,7 @@
 
 use dala_spec::{Data, Params, Scalar, Shape, SpecError, TensorType};
 
-use super::call::{NodeCall, two_axes_only};
+use super::call::NodeCall;
 use super::operator::{Given, Kind, Operator, Outcome};
 use crate::ModelError;
 use crate::limits::MAX_ELEMENTS;
@@ -12,7 +12,7 @@ use crate::op::Compute;
 
 pub(super) const CONV_TRANSPOSE: Operator =
     Operator::new("ConvTranspose", Kind::Windows, infer).inputs(2, 3).refuses(|node| match node.rank(1) {
-        Some(rank @ 5..) => Some(two_axes_only(rank - 2)),
+        Some(rank @ 5..) => Some(format!("works along {} axes, one or two are supported", rank - 2)),
         _ => None,
     });
 
@@ -31,7 +31,7 @@ fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
         return Err(call.shape_mismatch(expected, weight));
     }
     if picture.len() > 2 {
-        return Err(call.unsupported(two_axes_only(picture.len())));
+        return Err(call.unsupported(format!("works along {} axes, one or two are supported", picture.len())));
     }
     if let Some(given) = call.ints("kernel_shape")?
         && !given.iter().map(|&own| usize::try_from(own).ok()).eq(size.iter().map(|&own| Some(own)))
@@ -73,7 +73,9 @@ fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
         axes.insert(0, Axis { from: 1, size: 1, stride: 1, dilation: 1, before: 0, out: 1 });
     }
     let inputs = [("x", Given::Value(call.input(0)?)), ("weight", Given::Value(call.input(1)?)), ("bias", bias)];
-    let [rows, columns] = axes[..] else { return Err(call.unsupported(two_axes_only(picture.len()))) };
+    let [rows, columns] = axes[..] else {
+        return Err(call.unsupported(format!("works along {} axes, one or two are supported", picture.len())));
+    };
     Ok(Outcome::layer_of(ConvTranspose { axes: [rows, columns], groups }, inputs, ty))
 }
 

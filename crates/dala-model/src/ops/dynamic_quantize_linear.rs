@@ -5,8 +5,8 @@ use std::sync::Arc;
 use dala_spec::{DType, Data, Params, SpecError, TensorType};
 
 use super::operator::{Given, Kind, Operator, Outcome};
-use super::quantized::{cast, give, pair, quantize};
-use crate::lower::{Lowerer, Order};
+use super::quantized::{cast, pair, quantize};
+use crate::lower::Lowerer;
 use crate::op::Compute;
 
 /// The bytes, the scale and the zero.
@@ -29,14 +29,14 @@ impl Compute for Dynamic {
         let order = to.order(0);
         let x = to.read(0, order)?;
         let (scale, zero) = scale_and_zero(to, x)?;
-        give(to, 1, Order::First, scale);
+        to.give_first(1, scale);
         let byte = cast(to, zero, DType::U8)?;
-        give(to, 2, Order::First, byte);
+        to.give_first(2, byte);
         let rank = to.calls.ty(x).shape.rank();
         let mut spread = |cell: usize| to.calls.view(cell, TensorType::new(DType::F32, vec![1; rank]));
         let (scale, zero) = (spread(scale), spread(zero));
         let made = quantize(to, ("elementwise_div", x, scale), Some(zero), DType::U8)?;
-        give(to, 0, order, made);
+        to.give(0, order, made);
         Ok(())
     }
 }

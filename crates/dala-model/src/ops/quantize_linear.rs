@@ -5,7 +5,7 @@ use dala_spec::{DType, SpecError, TensorType};
 
 use super::call::NodeCall;
 use super::operator::{Kind, Operator, Outcome};
-use super::quantized::{along, cast, give, is_zero, pair, quantize};
+use super::quantized::{along, cast, is_zero, pair, quantize};
 use crate::ModelError;
 use crate::attribute::Attribute;
 use crate::lower::{Lowerer, Order};
@@ -86,12 +86,13 @@ enum Along {
 impl Along {
     fn of(call: &NodeCall<'_>) -> Result<Along, ModelError> {
         let (x, scale) = (call.dims(0)?, call.dims(1)?);
-        if call.has(2) && call.dims(2)? != scale {
+        let is_one = |dims: &[usize]| matches!(dims, [] | [1]);
+        if call.has(2) && call.dims(2)? != scale && !(is_one(scale) && is_one(call.dims(2)?)) {
             return Err(call.shape_mismatch("zeros in the shape of the scales", call.dims(2)?));
         }
         let block = call.int("block_size", 0)?;
         let size = usize::try_from(block).map_err(|_| call.bad_attribute("block_size", "at least 0", block))?;
-        if size == 0 && matches!(scale, [] | [1]) {
+        if size == 0 && is_one(scale) {
             return Ok(Along::All);
         }
         let axis = call.axis(call.int("axis", 1)?, x.len(), "axis")?;
@@ -175,7 +176,7 @@ impl Compute for Linear {
         };
         let ty = TensorType { dtype: to.output().dtype, shape: whole.shape };
         let made = to.calls.view(made, ty);
-        give(to, 0, order, made);
+        to.give(0, order, made);
         Ok(())
     }
 }
@@ -195,6 +196,9 @@ mod tests {
         let zero = small_integers(&[], element_type::INT8, &[10]);
         let signed = constants(13, "QuantizeLinear", vec![x(), floats(&[], vec![2.0]), zero], vec![]);
         assert_eq!(signed.1, Data::S8(vec![10, 10, 12, 10, 127, -128]));
+        let list = small_integers(&[1], element_type::INT8, &[10]);
+        let same = constants(13, "QuantizeLinear", vec![x(), floats(&[], vec![2.0]), list], vec![]);
+        assert_eq!(same, signed);
         let short = constants(21, "QuantizeLinear", vec![x(), floats(&[], vec![2.0])], vec![int("output_dtype", 5)]);
         assert_eq!(short.1, Data::S16(vec![0, 0, 2, 0, 500, -500]));
     }

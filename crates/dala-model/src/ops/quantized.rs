@@ -7,7 +7,7 @@ use dala_spec::{DType, Data, Params, Scalar, Shape, SpecError, TensorType};
 use super::call::{NodeCall, broadcast};
 use super::operator::Given;
 use crate::ModelError;
-use crate::lower::{Lowerer, Order};
+use crate::lower::Lowerer;
 
 /// A cell as elements of a type; integers that do not fit saturate.
 pub(super) fn cast(to: &mut Lowerer<'_>, cell: usize, dtype: DType) -> Result<usize, SpecError> {
@@ -64,14 +64,6 @@ pub(super) fn quantize(
         whole = pair(to, "elementwise_add", whole, zero)?;
     }
     cast(to, whole, dtype)
-}
-
-/// An output is this cell, in an order.
-pub(super) fn give(to: &mut Lowerer<'_>, place: usize, order: Order, cell: usize) {
-    match order {
-        Order::First => to.give_first(place, cell),
-        Order::Last => to.give_last(place, cell),
-    }
 }
 
 /// An input of bytes.
