@@ -35,6 +35,7 @@ mod reduce;
 mod reshape;
 mod resize;
 mod reverse_sequence;
+mod rotary_embedding;
 mod several;
 mod shape;
 mod slice;
@@ -76,6 +77,7 @@ pub(crate) static OPERATORS: &[Operator] = &[
     cast::CAST_LIKE,
     unary::CEIL,
     unary::CELU,
+    pad::CENTER_CROP_PAD,
     clip::CLIP,
     concat::CONCAT,
     constant::CONSTANT,
@@ -153,6 +155,7 @@ pub(crate) static OPERATORS: &[Operator] = &[
     reshape::RESHAPE,
     resize::RESIZE,
     reverse_sequence::REVERSE_SEQUENCE,
+    rotary_embedding::ROTARY_EMBEDDING,
     unary::ROUND,
     unary::SELU,
     shape::SHAPE,
