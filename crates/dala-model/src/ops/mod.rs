@@ -49,6 +49,7 @@ mod reduce;
 mod reshape;
 mod resize;
 mod reverse_sequence;
+mod rotary_embedding;
 mod scatter;
 mod several;
 mod shape;
@@ -95,6 +96,7 @@ pub(crate) static OPERATORS: &[Operator] = &[
     cast::CAST_LIKE,
     unary::CEIL,
     unary::CELU,
+    pad::CENTER_CROP_PAD,
     clip::CLIP,
     concat::CONCAT,
     control::CONCAT_FROM_SEQUENCE,
@@ -196,6 +198,7 @@ pub(crate) static OPERATORS: &[Operator] = &[
     reshape::RESHAPE,
     resize::RESIZE,
     reverse_sequence::REVERSE_SEQUENCE,
+    rotary_embedding::ROTARY_EMBEDDING,
     unary::ROUND,
     fourier::STFT,
     control::SCAN,

@@ -1,4 +1,5 @@
 //! `Pad`: more elements around the value, or fewer. How many is an attribute up to version 10 and a constant input after.
+//! And `CenterCropPad`: as many elements as a constant says, with the middle staying where it is.
 
 use dala_spec::{Params, SpecError, TensorType};
 
@@ -10,6 +11,35 @@ use crate::lower::Lowerer;
 use crate::op::Compute;
 
 pub(super) const PAD: Operator = Operator::new("Pad", Kind::Layout, infer).inputs(1, 4);
+
+pub(super) const CENTER_CROP_PAD: Operator = Operator::new("CenterCropPad", Kind::Layout, |call| {
+    let dims = call.dims(0)?;
+    let axes = match call.ints("axes")? {
+        Some(given) => call.axes(given, dims.len())?,
+        None => (0..dims.len()).collect(),
+    };
+    let given = call.integers(1, "the shape")?;
+    let fits = given.len() == axes.len() && given.iter().all(|size| (0..=MAX_ELEMENTS as i64).contains(size));
+    if !fits {
+        return Err(call.bad_value("the shape", format!("{} sizes", axes.len()), format!("{given:?}")));
+    }
+    let (mut before, mut after, mut sizes) = (vec![0; dims.len()], vec![0; dims.len()], dims.to_vec());
+    for (&axis, &size) in axes.iter().zip(&given) {
+        let sides = (before.get_mut(axis), after.get_mut(axis), sizes.get_mut(axis));
+        if let (Some(before), Some(after), Some(own)) = sides {
+            // What is odd is at the end, be it added or taken away.
+            let more = size - *own as i64;
+            *before = more / 2;
+            (*after, *own) = (more - *before, size as usize);
+        }
+    }
+    if sizes == dims {
+        return Ok(Outcome::same(call.input(0)?));
+    }
+    let ty = call.output(call.dtype(0)?, sizes)?;
+    Ok(Outcome::layer(Pad { before, after, mode: PadMode::Constant(0.0) }, [call.input(0)?], ty))
+})
+.inputs(2, 2);
 
 fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     let dims = call.dims(0)?;
@@ -152,6 +182,15 @@ mod tests {
         assert_eq!(pad(&[0, 1 << 31, 0, 0], "constant"), "too_large");
         assert_eq!(pad(&[0, i64::MAX, 0, 0], "constant"), "bad_value");
         assert_eq!(pad(&[0, 1, 0, 0], "somehow"), "bad_attribute");
+    }
+
+    #[test]
+    fn the_middle_stays() {
+        let line = || floats(&[1, 4], vec![1.0, 2.0, 3.0, 4.0]);
+        let of = |shape: &[i64]| constants(18, "CenterCropPad", vec![line(), list(shape)], vec![ints("axes", &[1])]).1;
+        assert_eq!(of(&[1]), Data::F32(vec![2.0]));
+        assert_eq!(of(&[7]), Data::F32(vec![0.0, 1.0, 2.0, 3.0, 4.0, 0.0, 0.0]));
+        assert_eq!(single(18, "CenterCropPad", &[1, 4], vec![list(&[1])], vec![]).code(), "bad_value");
     }
 
     #[test]
