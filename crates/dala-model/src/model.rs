@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use dala_spec::TensorType;
+use dala_spec::{DType, TensorType};
 
 use crate::error::shown;
 use crate::graph::Graph;
@@ -78,14 +78,32 @@ impl Model {
                 }
                 // Until a call says more.
                 None => {
-                    let missing = || ModelError::UnknownShape { input: shown(&name) };
+                    let dtype = remark.dtype.or_else(|| self.tried(place));
+                    let dtype = dtype.ok_or_else(|| ModelError::UnknownShape { input: shown(&name) })?;
                     let dims = remark.dims.clone().unwrap_or_else(|| vec![Dim::Open("…".to_owned())]);
-                    Port { dtype: remark.dtype.ok_or_else(missing)?, name, dims }
+                    Port { name, dtype, dims }
                 }
             });
         }
         self.outputs = outputs;
         Ok(self)
+    }
+
+    /// The element type of an output that the file does not name, found with sizes that many models take.
+    fn tried(&self, output: usize) -> Option<DType> {
+        const SIZES: [usize; 5] = [1, 32, 64, 224, 512];
+        SIZES.into_iter().find_map(|tried| {
+            let size = |dim: &Dim| match dim {
+                Dim::Known(size) => *size,
+                Dim::Batch => 1,
+                Dim::Open(_) => tried,
+            };
+            let dims = |port: &Port| port.dims.iter().map(size).collect::<Vec<usize>>();
+            let types: Vec<TensorType> =
+                self.inputs.iter().map(|port| TensorType::new(port.dtype, dims(port))).collect();
+            let network = resolve::resolve(&self.graph, &self.inputs, &types).ok()?;
+            Some(network.values.get(*network.outputs.get(output)?)?.ty.dtype)
+        })
     }
 
     /// The network for the smallest batch, which is found on the way.
@@ -270,8 +288,6 @@ impl Model {
 
 #[cfg(test)]
 mod tests {
-    use dala_spec::DType;
-
     use super::*;
     use crate::builder::{Net, everything, floats, single};
     use crate::proto::{StringStringEntryProto, TensorProto, element_type};

@@ -7,7 +7,8 @@ mod support;
 
 use builder::Net;
 use dala_compute::{Buffer, DType, Device, Params, Pipeline, Stage, Transient};
-use dala_model::{LoadError, LoadModel, Model};
+use dala_model::proto::element_type as builder_type;
+use dala_model::{LoadError, LoadModel, Model, Session};
 use support::{Golden, close, devices, model_file, picture};
 
 /// The networks of `make_nets.py`, whose results are ONNX Runtime's: most operators, five styles, two batches.
@@ -273,4 +274,156 @@ fn plans_are_verified() {
             assert!(report.is_right(), "{name} {net}: {report:?}");
         }
     }
+}
+
+/// Real models of published packages with sizes that are open, weights in another file, several outputs, recurrences and integers,
+/// beside ONNX Runtime's results.
+#[test]
+fn real_models() {
+    let models = [
+        ("reachy_fk.onnx", "reachy_fk", 1e-5),
+        ("external/fknetwork.onnx", "reachy_fk", 1e-5),
+        // One step of its output is some thousandths.
+        ("reachy_fk_int8.onnx", "reachy_fk_int8", 2e-2),
+        ("ppocr_cls_v2.onnx", "ppocr_cls_v2", 1e-5),
+        ("basic_pitch.onnx", "basic_pitch", 2e-4),
+        ("aecmos.onnx", "aecmos", 1e-4),
+    ];
+    for name in devices() {
+        let device = Device::open(&name).unwrap();
+        for (file, golden, allowed) in models {
+            let golden = Golden::open(&format!("zoo/{golden}.safetensors"));
+            let model = Model::open(&support::data(&format!("zoo/{file}"))).unwrap();
+            let session = Session::new(&device, &model);
+            let inputs: Vec<Buffer> = model
+                .inputs()
+                .iter()
+                .map(|port| {
+                    let (values, dims) = golden.floats(&format!("in.{}", port.name));
+                    Buffer::from_slice(&device, &values, dims).unwrap()
+                })
+                .collect();
+            let outputs = session.run(&inputs.iter().collect::<Vec<_>>()).unwrap();
+            for (port, output) in model.outputs().iter().zip(&outputs) {
+                let (expected, dims) = golden.floats(&format!("out.{}", port.name));
+                assert_eq!(output.shape().dims(), dims, "{name} {file} {}", port.name);
+                close(&format!("{name} {file} {}", port.name), &output.read::<f32>().unwrap(), &expected, allowed);
+            }
+        }
+    }
+}
+
+/// A branch that an input's value decides, a loop whose body says when it ends, and what both read from around them.
+#[test]
+fn values_decide_what_runs() {
+    let branch = |op: &str, output: &str| Net::new(16).node(op, &["x"], output, vec![]).output(output);
+    let branches = vec![branch("Neg", "n").inside("then_branch"), branch("Identity", "p").inside("else_branch")];
+    // Doubles and keeps each round until the sum is above 20.
+    let body = Net::new(16)
+        .input("round", builder_type::INT64, &[])
+        .input("goes_on", builder_type::BOOL, &[])
+        .input("value", builder_type::FLOAT, &[-1])
+        .node("Add", &["value", "value"], "doubled", vec![])
+        .node("ReduceSum", &["doubled"], "sum", vec![builder::int("keepdims", 0)])
+        .node("Less", &["sum", "most"], "again", vec![])
+        .node("Identity", &["doubled"], "kept", vec![])
+        .output("again")
+        .output("doubled")
+        .output("kept");
+    let net = Net::new(16)
+        .x(&[-1])
+        .input("turned", builder_type::BOOL, &[])
+        .floats("most", &[], vec![20.0])
+        .node_of("If", &["turned"], &["chosen"], branches)
+        .node_of("Loop", &["", "", "chosen"], &["last", "rounds"], vec![body.inside("body")])
+        .output("last")
+        .output("rounds");
+    let model = Model::read(net.bytes()).unwrap();
+    assert!(model.decided_by_values().is_some());
+    assert!(matches!(model.kernel("net").unwrap_err(), LoadError::Values { .. }));
+    for name in devices() {
+        let device = Device::open(&name).unwrap();
+        let session = Session::new(&device, &model);
+        let run = |x: &[f32], turned: u8| {
+            let x = Buffer::from_slice(&device, x, [x.len()]).unwrap();
+            let turned = Buffer::from_slice(&device, &[turned], []).unwrap();
+            let outputs = session.run(&[&x, &turned]).unwrap();
+            (outputs[0].read::<f32>().unwrap(), outputs[1].shape().dims().to_vec(), outputs[1].read::<f32>().unwrap())
+        };
+        for _ in 0..2 {
+            let (last, dims, rounds) = run(&[1.0, 2.0], 0);
+            assert_eq!((last, dims), (vec![8.0, 16.0], vec![3, 2]), "{name}");
+            assert_eq!(rounds, [2.0, 4.0, 4.0, 8.0, 8.0, 16.0], "{name}");
+            let (last, dims, _) = run(&[-1.0, -3.0, -8.0], 1);
+            assert_eq!((last, dims), (vec![2.0, 6.0, 16.0], vec![1, 3]), "{name}");
+        }
+    }
+}
+
+/// A model of two outputs as a kernel: alone, and in a pipeline that goes on with both.
+#[test]
+fn several_outputs_are_part_of_pipelines() {
+    let net = Net::new(13).x(&[-1, 3]).node("Relu", &["x"], "up", vec![]).node("Neg", &["x"], "down", vec![]);
+    let model = Model::read(net.output("up").output("down").bytes()).unwrap();
+    for name in devices() {
+        let device = Device::open(&name).unwrap();
+        device.add_model("both", &model).unwrap();
+        let x = Buffer::from_slice(&device, &[1.0f32, -2.0, 3.0], [1, 3]).unwrap();
+        let [up, down] = [(); 2].map(|()| Buffer::zeros(&device, DType::F32, [1, 3]).unwrap());
+        device.run_to("both", &[&x], &[&up, &down], ()).unwrap();
+        assert_eq!((up.read().unwrap(), down.read().unwrap()), (vec![1.0f32, 0.0, 3.0], vec![-1.0f32, 2.0, -3.0]));
+        let (a, b) = (Transient::new(), Transient::new());
+        let pipeline = Pipeline::new()
+            .stage(Stage::run_kernel("both", [&x], [&a, &b], ()))
+            .stage(Stage::run_kernel("elementwise_add", [&a, &b], &up, ()))
+            .stage(Stage::run_kernel("abs", [&b], &down, ()));
+        let plan = device.compile(&pipeline).unwrap();
+        plan.run().unwrap();
+        assert_eq!((up.read().unwrap(), down.read().unwrap()), (vec![0.0f32, 2.0, 0.0], vec![1.0f32, 2.0, 3.0]));
+        assert!(plan.verify(&[]).unwrap().is_right(), "{name}");
+        let error = device.run("both", &[&x], &up, ()).unwrap_err();
+        assert_eq!((error.code(), error.to_string().contains("has 2 outputs")), ("outputs", true), "{error}");
+        let error = device.run_to("both", &[&x], &[&up, &up], ()).unwrap_err();
+        assert_eq!(error.code(), "outputs");
+    }
+}
+
+/// An operator that the file defines by nodes, with an attribute of its use, used in another one.
+#[test]
+fn functions_of_a_file_are_its_operators() {
+    use dala_model::proto::{AttributeProto, FunctionProto, NodeProto};
+    let node = |op: &str, domain: &str, inputs: &[&str], output: &str, attribute: Vec<AttributeProto>| NodeProto {
+        op_type: op.to_owned(),
+        domain: domain.to_owned(),
+        input: inputs.iter().map(|&name| name.to_owned()).collect(),
+        output: vec![output.to_owned()],
+        attribute,
+        ..NodeProto::default()
+    };
+    let given = AttributeProto { ref_attr_name: "slope".to_owned(), ..builder::float("alpha", 0.0) };
+    let leaky = FunctionProto {
+        name: "Bent".to_owned(),
+        domain: "own".to_owned(),
+        input: vec!["a".to_owned()],
+        output: vec!["b".to_owned()],
+        node: vec![node("Add", "", &["a", "a"], "x", vec![]), node("LeakyRelu", "", &["x"], "b", vec![given])],
+        ..FunctionProto::default()
+    };
+    let twice = FunctionProto {
+        name: "Twice".to_owned(),
+        domain: "own".to_owned(),
+        input: vec!["a".to_owned()],
+        output: vec!["b".to_owned()],
+        node: vec![
+            node("Bent", "own", &["a"], "x", vec![builder::float("slope", 0.5)]),
+            node("Bent", "own", &["x"], "b", vec![builder::float("slope", 0.25)]),
+        ],
+        ..FunctionProto::default()
+    };
+    let mut net = Net::new(13).x(&[-1, 2]).output("y");
+    net.graph().node.push(node("Twice", "own", &["x"], "y", vec![]));
+    net.model.functions = vec![leaky, twice];
+    run_small(net.clone(), &[1.0, -1.0], &[1, 2], &[4.0, -0.5], &[1, 2]);
+    net.model.functions[0].node.push(node("Twice", "own", &["b"], "c", vec![]));
+    assert_eq!(Model::read(net.bytes()).unwrap_err().code(), "too_large");
 }

@@ -249,16 +249,24 @@ fn files_that_are_no_models_are_refused() {
 }
 
 #[test]
-fn a_model_of_two_outputs_is_described_but_cannot_be_run() {
+fn a_model_of_two_outputs_is_described_and_run() {
     let folder = Folder::new();
     let nodes = [["a", "Relu", "x", "y"], ["b", "Tanh", "x", "z"]];
     let model = folder.file("two.onnx", onnx(&[1, 3], &nodes, &["y", "z"]));
     let run = folder.on_cpu(&["model", "info", &model]);
-    assert_eq!(run.code, 1, "{}", run.stderr);
+    assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(run.stdout.contains("  output      y f32 {1, 3}\n  output      z f32 {1, 3}\n"), "{}", run.stdout);
-    assert!(
-        run.stderr.starts_with("error: ./two.onnx: the model has 2 outputs, and a kernel has one"),
-        "{}",
-        run.stderr
-    );
+    let run = folder.on_cpu(&["model", "run", &model, "--input", "x=-0.5", "--output", "y=-", "--output", "z=z.npy"]);
+    assert_eq!((run.code, run.stdout.as_str()), (0, "0 0 0\n"), "{}", run.stderr);
+    let run = folder.on_cpu(&["model", "run", &model, "--input", "x=z.npy", "--json"]);
+    let answer: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!((&answer[1]["name"], &answer[1]["shape"]), (&"z".into(), &serde_json::json!([1, 3])));
+    let twice = (-0.5f64).tanh().tanh();
+    assert!((answer[1]["values"][2].as_f64().unwrap() - twice).abs() < 1e-6, "{}", run.stdout);
+    let error = folder.on_cpu(&["model", "run", &model]).error(2);
+    assert_eq!(error, "error: input `x` is missing: it takes f32 {1, 3}, say --input x=…\n");
+    let error = folder.on_cpu(&["model", "run", &model, "--input", "y=1"]).error(2);
+    assert_eq!(error, "error: the model has no input `y`: it has x\n");
+    let error = folder.on_cpu(&["model", "run", &model, "--input", "x=shape:1x4"]).error(2);
+    assert_eq!(error, "error: ./two.onnx: input `x` takes f32 {1, 3}, found f32 {1, 4}\n");
 }

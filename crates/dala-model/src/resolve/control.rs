@@ -367,7 +367,7 @@ impl<'a> At<'a> {
         }
     }
 
-    fn list<'i>(self, inputs: &'i [Option<Held>], place: usize) -> Result<&'i [usize], ModelError> {
+    fn list(self, inputs: &[Option<Held>], place: usize) -> Result<&[usize], ModelError> {
         match inputs.get(place) {
             Some(Some(Held::List(list))) => Ok(list),
             Some(Some(Held::Tensor(_))) => Err(ModelError::TypeMismatch {

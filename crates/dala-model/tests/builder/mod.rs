@@ -80,6 +80,32 @@ impl Net {
         self
     }
 
+    /// A node of several outputs.
+    pub(crate) fn node_of(
+        mut self,
+        op: &str,
+        inputs: &[&str],
+        outputs: &[&str],
+        attribute: Vec<AttributeProto>,
+    ) -> Net {
+        self = self.node(op, inputs, outputs[0], attribute);
+        if let Some(node) = self.graph().node.last_mut() {
+            node.output = outputs.iter().map(|&name| name.to_owned()).collect();
+        }
+        self
+    }
+
+    /// Its graph as an attribute of a node.
+    pub(crate) fn inside(mut self, name: &str) -> AttributeProto {
+        let graph = self.graph().encode_to_vec();
+        AttributeProto {
+            name: name.to_owned(),
+            g: Some(graph.into()),
+            r#type: attribute_type::GRAPH,
+            ..AttributeProto::default()
+        }
+    }
+
     pub(crate) fn output(mut self, name: &str) -> Net {
         self.graph().output.push(ValueInfoProto { name: name.to_owned(), r#type: None });
         self
