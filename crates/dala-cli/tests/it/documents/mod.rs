@@ -80,7 +80,7 @@ fn workplace(document: &Document) -> Folder {
         fs::copy(project.join(file), folder.path(name)).unwrap();
     }
     symlink(models::model_file("mobilenet_v2.onnx"), folder.path("mobilenet_v2.onnx")).unwrap();
-    folder.file("loops.onnx", models::loops());
+    folder.file("strange.onnx", models::strange());
     for block in document.blocks() {
         if let (true, Some(name)) = (["toml", "json"].contains(&block.language()), block.file()) {
             folder.file(name, &block.text);
