@@ -109,7 +109,12 @@ impl Names {
 
 fn opset(model: &ModelProto) -> Result<i64, ModelError> {
     let (min, max) = OPSETS;
-    let set = model.opset_import.iter().find(|set| is_onnx(&set.domain)).ok_or_else(|| ModelError::Malformed {
+    let own = model.opset_import.iter().find(|set| is_onnx(&set.domain));
+    if own.is_none() && !model.opset_import.is_empty() {
+        // All of its operators are of other sets.
+        return Ok(max);
+    }
+    let set = own.ok_or_else(|| ModelError::Malformed {
         place: "the model".to_owned(),
         why: "it does not say which version of the operators it uses".to_owned(),
     })?;
@@ -138,8 +143,8 @@ fn check_operators(file: &GraphProto, opset: i64) -> Result<(), ModelError> {
     let read: HashSet<&str> = read.map(String::as_str).filter(|name| !name.is_empty()).collect();
     let mut operators = Vec::new();
     for (number, node) in file.node.iter().enumerate() {
-        let (operator, why) = match ops::find(&node.op_type) {
-            _ if !is_onnx(&node.domain) => {
+        let (operator, why) = match ops::find(&node.domain, &node.op_type) {
+            None if !is_onnx(&node.domain) => {
                 (format!("{}.{}", node.domain, node.op_type), Some("not an operator of ONNX".to_owned()))
             }
             None => (node.op_type.clone(), Some("not one of the operators that are read".to_owned())),
@@ -177,7 +182,7 @@ fn read_nodes(nodes: Vec<NodeProto>, names: &mut Names, graph: &mut Graph) -> Re
     }
     for ((number, node), outputs) in nodes.into_iter().enumerate().zip(outputs) {
         let name = node_name(&node, number);
-        let Some(operator) = ops::find(&node.op_type) else { continue };
+        let Some(operator) = ops::find(&node.domain, &node.op_type) else { continue };
         let reader = || format!("node `{}`", shown(&name));
         let inputs = node.input.iter().map(|input| match input.as_str() {
             "" => Ok(None),
