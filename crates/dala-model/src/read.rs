@@ -195,7 +195,7 @@ impl Reader<'_> {
         }
         for ((number, node), outputs) in nodes.into_iter().enumerate().zip(outputs) {
             let name = node_name(&node, number);
-            let Some(operator) = ops::find(&node.op_type) else { continue };
+            let Some(operator) = ops::find(&node.domain, &node.op_type) else { continue };
             let mut inputs = Vec::with_capacity(node.input.len());
             for input in &node.input {
                 inputs.push(match input.as_str() {
@@ -286,7 +286,12 @@ impl Reader<'_> {
 
 fn opset(model: &ModelProto) -> Result<i64, ModelError> {
     let (min, max) = OPSETS;
-    let set = model.opset_import.iter().find(|set| is_onnx(&set.domain)).ok_or_else(|| ModelError::Malformed {
+    let own = model.opset_import.iter().find(|set| is_onnx(&set.domain));
+    if own.is_none() && !model.opset_import.is_empty() {
+        // All of its operators are of other sets.
+        return Ok(max);
+    }
+    let set = own.ok_or_else(|| ModelError::Malformed {
         place: "the model".to_owned(),
         why: "it does not say which version of the operators it uses".to_owned(),
     })?;
@@ -321,8 +326,8 @@ fn check_operators(
     let read: HashSet<&str> = read.map(String::as_str).filter(|name| !name.is_empty()).collect();
     for (number, node) in file.node.iter().enumerate() {
         *counts.entry(node.op_type.clone()).or_default() += 1;
-        let (operator, why) = match ops::find(&node.op_type) {
-            _ if !is_onnx(&node.domain) => {
+        let (operator, why) = match ops::find(&node.domain, &node.op_type) {
+            None if !is_onnx(&node.domain) => {
                 (format!("{}.{}", node.domain, node.op_type), Some("not an operator of ONNX".to_owned()))
             }
             None => (node.op_type.clone(), Some("not one of the operators that are read".to_owned())),

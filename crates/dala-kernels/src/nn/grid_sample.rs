@@ -160,7 +160,7 @@ fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
             place = place.unary(UnaryOp::Round);
         }
         place = match way.outside {
-            "border" => place.clamp(Expr::number(0.0), Expr::number(size as f64 - 1.0)),
+            "border" if way.mode != "cubic" => place.clamp(Expr::number(0.0), Expr::number(size as f64 - 1.0)),
             "reflection" => {
                 let ends = way.ends(size);
                 let mirrored = mirrored(place.clone(), ends);
@@ -247,7 +247,7 @@ fn reference(call: &Reference) -> Data {
                 place = place.round_ties_even();
             }
             place = match way.outside {
-                "border" => place.clamp(0.0, size as f64 - 1.0),
+                "border" if way.mode != "cubic" => place.clamp(0.0, size as f64 - 1.0),
                 "reflection" => reflect(place, way.ends(size)),
                 _ => place,
             };

@@ -59,12 +59,15 @@ mod split;
 mod squeeze;
 mod top_k;
 mod transpose;
+mod tree_ensemble;
 mod trilu;
 mod unary;
 mod unique;
 mod unsqueeze;
 mod window;
 mod window_function;
+
+use std::borrow::Cow;
 
 pub(crate) use call::{NodeCall, tensor_type};
 pub(crate) use declared::Declared;
@@ -243,11 +246,18 @@ pub(crate) static OPERATORS: &[Operator] = &[
     resize::UPSAMPLE,
     binary::WHERE,
     binary::XOR,
+    tree_ensemble::TREE_ENSEMBLE,
+    tree_ensemble::TREE_ENSEMBLE_CLASSIFIER,
+    tree_ensemble::TREE_ENSEMBLE_REGRESSOR,
 ];
 
-/// The operator of that name.
-pub(crate) fn find(name: &str) -> Option<&'static Operator> {
-    let place = OPERATORS.binary_search_by(|operator| operator.name.cmp(name)).ok()?;
+/// The operator of that name. Those that are not of ONNX itself have their domain before it.
+pub(crate) fn find(domain: &str, name: &str) -> Option<&'static Operator> {
+    let name = match domain {
+        "" | "ai.onnx" => Cow::Borrowed(name),
+        _ => Cow::Owned(format!("{domain}.{name}")),
+    };
+    let place = OPERATORS.binary_search_by(|operator| operator.name.cmp(&name)).ok()?;
     OPERATORS.get(place)
 }
 
@@ -261,9 +271,11 @@ mod tests {
     fn operators_are_found_by_name() {
         assert!(OPERATORS.is_sorted_by(|a, b| a.name < b.name), "the list is not in order");
         for operator in OPERATORS {
-            assert_eq!(super::find(operator.name).map(|found| found.name), Some(operator.name));
+            assert_eq!(super::find("", operator.name).map(|found| found.name), Some(operator.name));
         }
-        assert!(super::find("Nothing").is_none());
+        assert!(super::find("", "Nothing").is_none());
+        let trees = "TreeEnsembleRegressor";
+        assert!(super::find("", trees).is_none() && super::find("ai.onnx.ml", trees).is_some());
     }
 
     #[test]

@@ -279,7 +279,7 @@ impl<'a> Walk<'a> {
         attributes: &[(String, Attribute)],
         inputs: &[usize],
     ) -> Result<usize, ModelError> {
-        let operator = ops::find(operator).ok_or_else(|| at.missing())?;
+        let operator = ops::find("", operator).ok_or_else(|| at.missing())?;
         let used = Use { name: &at.node.name, operator, attributes, opset: OPSET, outputs: vec![String::new()] };
         let inputs: Vec<Option<usize>> = inputs.iter().copied().map(Some).collect();
         self.apply(&used, &inputs)?.first().copied().ok_or_else(|| at.missing())
