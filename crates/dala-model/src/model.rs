@@ -219,6 +219,12 @@ impl Model {
         self.parameters
     }
 
+    /// Whether weights are floats of 16 bits: results are then as close as these are.
+    pub fn half_weights(&self) -> bool {
+        let halves = |tensor: &crate::attribute::Tensor| tensor.ty.dtype.is_float() && tensor.ty.dtype.size() == 2;
+        self.graph.constants.values().any(halves)
+    }
+
     /// The only batch size that the model takes, or `None` if it takes any.
     pub fn fixed_batch(&self) -> Option<usize> {
         if self.only {

@@ -34,8 +34,8 @@ fn there_is_a_page_for_every_command() {
     assert!(page.contains(".TH dala 1") && page.contains("self\\-test"), "{page}");
     let folder = Folder::new();
     let line = folder.short(dala(&["man", &folder.path("man1")])).success();
-    assert_eq!(line, format!("./man1: {} pages; read one with `man ./man1/dala.1`\n", commands.len() + 2));
-    for command in commands.iter().map(String::as_str).chain(["model-info"]) {
+    assert_eq!(line, format!("./man1: {} pages; read one with `man ./man1/dala.1`\n", commands.len() + 3));
+    for command in commands.iter().map(String::as_str).chain(["model-info", "model-run"]) {
         let page = fs::read_to_string(folder.path(&format!("man1/dala-{command}.1"))).unwrap();
         assert!(page.contains(&format!(".TH dala-{command} 1")), "{page}");
     }

@@ -20,7 +20,7 @@ defmodule Dala.Gpu.Compute.Pipeline do
 
   A stage is a map with `:op`, one of
 
-    * `:run_kernel` - with `:kernel`, `:inputs`, `:output` and `:params`
+    * `:run_kernel` - with `:kernel`, `:inputs`, `:output` (a list of them for a model of several outputs) and `:params`
     * `:copy_buffer` - with one buffer in `:inputs` and `:output`, of the same size
     * `:write_buffer` - with `:output` and `:data`, a binary
     * `:barrier` - orders everything before it before everything after it
@@ -50,7 +50,8 @@ defmodule Dala.Gpu.Compute.Pipeline do
           :op => atom(),
           optional(:kernel) => atom() | String.t() | nil,
           optional(:inputs) => [Buffer.t() | reference() | Transient.t()],
-          optional(:output) => Buffer.t() | reference() | Transient.t(),
+          optional(:output) =>
+            Buffer.t() | reference() | Transient.t() | [Buffer.t() | reference() | Transient.t()],
           optional(:params) => map(),
           optional(:data) => binary()
         }

@@ -68,7 +68,7 @@ defmodule Dala.Gpu.Compute.Stage do
   defp translate(:run_kernel, stage) do
     with {:ok, kernel} <- name(stage[:kernel], "kernel"),
          {:ok, inputs} <- operands(stage[:inputs]),
-         {:ok, output} <- operand(stage[:output], "output"),
+         {:ok, output} <- outputs(stage[:output]),
          {:ok, params} <- params(Map.get(stage, :params, %{})) do
       {:ok, {:run_kernel, kernel, inputs, output, params}}
     end
@@ -97,6 +97,15 @@ defmodule Dala.Gpu.Compute.Stage do
       do: map_ok(list, &operand(&1, "an input")),
       else: {:error, "inputs must be a list of buffers, found #{short(list)}"}
   end
+
+  # A buffer, or a list of them for a kernel of several outputs.
+  defp outputs(list) when is_list(list) do
+    if proper?(list) and list != [],
+      do: map_ok(list, &operand(&1, "an output")),
+      else: {:error, "output must be a buffer or a list of buffers, found #{short(list)}"}
+  end
+
+  defp outputs(one), do: operand(one, "output")
 
   @doc false
   # What the function makes of each of them, or its first error.
@@ -128,7 +137,7 @@ defmodule Dala.Gpu.Compute.Stage do
     transient? = &match?({:transient, _, _, _}, &1)
 
     Enum.any?(stages, fn
-      {:run_kernel, _kernel, inputs, output, _params} -> Enum.any?([output | inputs], transient?)
+      {:run_kernel, _kernel, inputs, output, _params} -> Enum.any?(List.wrap(output) ++ inputs, transient?)
       {:copy_buffer, from, to} -> transient?.(from) or transient?.(to)
       _ -> false
     end)

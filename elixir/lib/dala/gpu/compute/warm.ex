@@ -26,22 +26,37 @@ defmodule Dala.Gpu.Compute.Warm do
   defp one(%Pipeline{} = pipeline, _batch), do: Pipeline.warm(pipeline)
 
   defp one(model, batch) when is_atom(model) or is_binary(model) or is_struct(model, Model) do
-    with {:ok, model} <- Model.fetch(model) do
+    with {:ok, model} <- Model.fetch(model), :ok <- closed(model) do
       sized = fn shape -> for dim <- Tuple.to_list(shape), do: if(dim == :batch, do: batch, else: dim) end
       buffer = fn port -> Buffers.zeros(List.to_tuple(sized.(port.shape)), port.dtype) end
-      {inputs, [output]} = {Enum.map(model.inputs, buffer), Enum.map(model.outputs, buffer)}
-      stage = %{op: :run_kernel, kernel: model.name, inputs: inputs, output: output}
+      {inputs, outputs} = {Enum.map(model.inputs, buffer), Enum.map(model.outputs, buffer)}
+      stage = %{op: :run_kernel, kernel: model.name, inputs: inputs, output: outputs}
       pipeline = Pipeline.add(Pipeline.new(), stage)
 
       try do
         Pipeline.warm(pipeline)
       after
         Pipeline.free(pipeline)
-        Buffers.free_many([output | inputs])
+        Buffers.free_many(outputs ++ inputs)
       end
     end
   end
 
   defp one(other, _batch),
     do: raise(ArgumentError, "this is neither a pipeline nor a model: #{short(other)}")
+
+  # What is to be built depends on every size.
+  defp closed(model) do
+    open =
+      for port <- model.inputs ++ model.outputs, size <- Tuple.to_list(port.shape), is_binary(size), do: size
+
+    if open == [],
+      do: :ok,
+      else:
+        {:error,
+         Error.new(
+           :open_sizes,
+           "#{inspect(model.name)} has sizes that a call says: #{Enum.join(Enum.uniq(open), ", ")}"
+         )}
+  end
 end
