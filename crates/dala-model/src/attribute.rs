@@ -4,8 +4,6 @@ use std::sync::Arc;
 
 use dala_spec::{Data, TensorType};
 
-use crate::graph::Graph;
-
 /// Elements and what they are.
 #[derive(Clone, Debug)]
 pub(crate) struct Tensor {
@@ -22,8 +20,6 @@ pub(crate) enum Attribute {
     Tensor(Tensor),
     Ints(Vec<i64>),
     Floats(Vec<f32>),
-    /// Nodes that the node runs, or not.
-    Graph(Arc<Graph>),
     Texts(Vec<String>),
     /// Something else, and what it is.
     Other(&'static str),
@@ -38,7 +34,6 @@ impl Attribute {
             Attribute::Tensor(_) => "a tensor",
             Attribute::Ints(_) => "a list of integers",
             Attribute::Floats(_) => "a list of floats",
-            Attribute::Graph(_) => "a graph",
             Attribute::Texts(_) => "a list of texts",
             Attribute::Other(what) => what,
         }

@@ -1,6 +1,7 @@
 //! The graph of a file with its names resolved: nodes over numbered values, before shapes are known.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use dala_spec::TensorType;
 
@@ -20,6 +21,8 @@ pub(crate) struct Node {
     pub(crate) captured: Vec<usize>,
     pub(crate) outputs: Vec<Option<usize>>,
     pub(crate) attributes: Vec<(String, Attribute)>,
+    /// The graphs inside it, by the attributes' names.
+    pub(crate) graphs: Vec<(String, Arc<Graph>)>,
 }
 
 /// The values and nodes of a file. Only nodes that an output needs are left, each after those it reads from.

@@ -210,77 +210,32 @@ impl Reader<'_> {
                 return Err(ModelError::Inputs { node: shown(&name), expected, found });
             }
             let mut attributes = Vec::with_capacity(node.attribute.len());
-            let mut captured = Vec::new();
-            for attribute in node.attribute {
+            let (mut captured, mut graphs) = (Vec::new(), Vec::new());
+            for mut attribute in node.attribute {
                 let attribute_name = attribute.name.clone();
-                let attribute = self.attribute(attribute, &name)?;
+                if let Some(graph) = attribute.g.take() {
+                    let graph = self.inner_graph(graph)?;
+                    captured.extend(graph.captures.values());
+                    graphs.push((attribute_name.clone(), Arc::new(graph)));
+                }
+                let attribute = read_attribute(attribute, self.folder, &name)?;
                 if let Attribute::Tensor(tensor) = &attribute {
                     self.count(tensor)?;
-                }
-                if let Attribute::Graph(inner) = &attribute {
-                    captured.extend(inner.captures.values());
                 }
                 attributes.push((attribute_name, attribute));
             }
             captured.sort_unstable();
             captured.dedup();
-            graph.nodes.push(Node { name, operator, inputs, captured, outputs, attributes });
+            graph.nodes.push(Node { name, operator, inputs, captured, outputs, attributes, graphs });
         }
         Ok(())
     }
 
-    fn attribute(&mut self, attribute: AttributeProto, node: &str) -> Result<Attribute, ModelError> {
-        let attribute_name = attribute.name;
-        let bad = |expected: &str, found: &str| ModelError::BadAttribute {
-            node: shown(node),
-            attribute: shown(&attribute_name),
-            expected: expected.to_owned(),
-            found: found.to_owned(),
-        };
-        // Very old files do not say which field is used.
-        let kind = match attribute.r#type {
-            0 if attribute.t.is_some() => attribute_type::TENSOR,
-            0 if attribute.g.is_some() => attribute_type::GRAPH,
-            0 if attribute.s.is_some() => attribute_type::STRING,
-            0 if attribute.i.is_some() => attribute_type::INT,
-            0 if attribute.f.is_some() => attribute_type::FLOAT,
-            0 if !attribute.ints.is_empty() => attribute_type::INTS,
-            0 if !attribute.floats.is_empty() => attribute_type::FLOATS,
-            0 if !attribute.strings.is_empty() => attribute_type::STRINGS,
-            kind => kind,
-        };
-        Ok(match kind {
-            // A writer may leave out a number that is zero.
-            attribute_type::FLOAT => Attribute::Float(attribute.f.unwrap_or_default()),
-            attribute_type::INT => Attribute::Int(attribute.i.unwrap_or_default()),
-            attribute_type::STRING => match std::str::from_utf8(&attribute.s.unwrap_or_default()) {
-                Ok(text) => Attribute::Text(text.to_owned()),
-                Err(_) => return Err(bad("a text", "bytes that are no UTF-8")),
-            },
-            attribute_type::TENSOR => {
-                let tensor = attribute.t.ok_or_else(|| bad("a tensor", "nothing"))?;
-                let what = |_: &str| format!("attribute `{}` of node `{}`", shown(&attribute_name), shown(node));
-                Attribute::Tensor(read_tensor(*tensor, self.folder, what)?)
-            }
-            attribute_type::FLOATS => Attribute::Floats(attribute.floats),
-            attribute_type::INTS => Attribute::Ints(attribute.ints),
-            attribute_type::GRAPH => {
-                if self.scopes.len() > DEEPEST {
-                    return Err(too_deep());
-                }
-                let graph = attribute.g.ok_or_else(|| bad("a graph", "nothing"))?;
-                let (graph, _) = self.graph(GraphProto::decode(graph).map_err(undecoded)?)?;
-                Attribute::Graph(Arc::new(graph))
-            }
-            attribute_type::STRINGS => {
-                let texts = attribute.strings.iter().map(|text| std::str::from_utf8(text).map(str::to_owned));
-                match texts.collect() {
-                    Ok(texts) => Attribute::Texts(texts),
-                    Err(_) => return Err(bad("texts", "bytes that are no UTF-8")),
-                }
-            }
-            _ => Attribute::Other("something of another type"),
-        })
+    fn inner_graph(&mut self, bytes: Bytes) -> Result<Graph, ModelError> {
+        if self.scopes.len() > DEEPEST {
+            return Err(too_deep());
+        }
+        Ok(self.graph(GraphProto::decode(bytes).map_err(undecoded)?)?.0)
     }
 }
 
@@ -366,6 +321,52 @@ fn most_frequent(counts: HashMap<String, usize>) -> Vec<(String, usize)> {
     let mut counts: Vec<(String, usize)> = counts.into_iter().collect();
     counts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     counts
+}
+
+fn read_attribute(attribute: AttributeProto, folder: Option<&Path>, node: &str) -> Result<Attribute, ModelError> {
+    let attribute_name = attribute.name;
+    let bad = |expected: &str, found: &str| ModelError::BadAttribute {
+        node: shown(node),
+        attribute: shown(&attribute_name),
+        expected: expected.to_owned(),
+        found: found.to_owned(),
+    };
+    // Very old files do not say which field is used.
+    let kind = match attribute.r#type {
+        0 if attribute.t.is_some() => attribute_type::TENSOR,
+        0 if attribute.s.is_some() => attribute_type::STRING,
+        0 if attribute.i.is_some() => attribute_type::INT,
+        0 if attribute.f.is_some() => attribute_type::FLOAT,
+        0 if !attribute.ints.is_empty() => attribute_type::INTS,
+        0 if !attribute.floats.is_empty() => attribute_type::FLOATS,
+        0 if !attribute.strings.is_empty() => attribute_type::STRINGS,
+        kind => kind,
+    };
+    Ok(match kind {
+        // A writer may leave out a number that is zero.
+        attribute_type::FLOAT => Attribute::Float(attribute.f.unwrap_or_default()),
+        attribute_type::INT => Attribute::Int(attribute.i.unwrap_or_default()),
+        attribute_type::STRING => match std::str::from_utf8(&attribute.s.unwrap_or_default()) {
+            Ok(text) => Attribute::Text(text.to_owned()),
+            Err(_) => return Err(bad("a text", "bytes that are no UTF-8")),
+        },
+        attribute_type::TENSOR => {
+            let tensor = attribute.t.ok_or_else(|| bad("a tensor", "nothing"))?;
+            let what = |_: &str| format!("attribute `{}` of node `{}`", shown(&attribute_name), shown(node));
+            Attribute::Tensor(read_tensor(*tensor, folder, what)?)
+        }
+        attribute_type::FLOATS => Attribute::Floats(attribute.floats),
+        attribute_type::INTS => Attribute::Ints(attribute.ints),
+        attribute_type::GRAPH => Attribute::Other("a graph"),
+        attribute_type::STRINGS => {
+            let texts = attribute.strings.iter().map(|text| std::str::from_utf8(text).map(str::to_owned));
+            match texts.collect() {
+                Ok(texts) => Attribute::Texts(texts),
+                Err(_) => return Err(bad("texts", "bytes that are no UTF-8")),
+            }
+        }
+        _ => Attribute::Other("something of another type"),
+    })
 }
 
 fn too_large(what: &str, elements: usize) -> ModelError {

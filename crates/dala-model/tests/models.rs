@@ -336,8 +336,8 @@ fn values_decide_what_runs() {
         .floats("most", &[], vec![20.0])
         .node_of("If", &["turned"], &["chosen"], branches)
         .node_of("Loop", &["", "", "chosen"], &["last", "rounds"], vec![body.inside("body")])
-        .output("last")
-        .output("rounds");
+        .typed_output("last", builder_type::FLOAT)
+        .typed_output("rounds", builder_type::FLOAT);
     let model = Model::read(net.bytes()).unwrap();
     assert!(model.decided_by_values().is_some());
     assert!(matches!(model.kernel("net").unwrap_err(), LoadError::Values { .. }));

@@ -327,15 +327,13 @@ impl<'a> At<'a> {
     }
 
     fn graph(self, name: &str) -> Result<&'a Graph, ModelError> {
-        match self.attribute(name) {
-            Some(Attribute::Graph(graph)) => Ok(graph),
-            other => Err(ModelError::BadAttribute {
-                node: shown(&self.node.name),
-                attribute: name.to_owned(),
-                expected: "a graph".to_owned(),
-                found: other.map_or("nothing", Attribute::kind).to_owned(),
-            }),
-        }
+        let found = self.node.graphs.iter().find(|graph| graph.0 == name);
+        found.map(|graph| &*graph.1).ok_or_else(|| ModelError::BadAttribute {
+            node: shown(&self.node.name),
+            attribute: name.to_owned(),
+            expected: "a graph".to_owned(),
+            found: self.attribute(name).map_or("nothing", Attribute::kind).to_owned(),
+        })
     }
 
     fn int(self, name: &str, default: i64) -> Result<i64, ModelError> {

@@ -111,6 +111,13 @@ impl Net {
         self
     }
 
+    /// An output whose element type the file says.
+    pub(crate) fn typed_output(mut self, name: &str, elem_type: i32) -> Net {
+        let ty = TypeProto { tensor_type: Some(TensorTypeProto { elem_type, shape: None }) };
+        self.graph().output.push(ValueInfoProto { name: name.to_owned(), r#type: Some(ty) });
+        self
+    }
+
     pub(crate) fn bytes(&self) -> Vec<u8> {
         self.model.encode_to_vec()
     }

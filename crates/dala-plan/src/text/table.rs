@@ -414,7 +414,7 @@ output = "output"
         assert_eq!(
             in_stage("speed = 3"),
             "line 4, column 1: unknown key `speed`: a stage that runs a kernel has `kernel`, `inputs`, `input`, \
-             `output` and `params`\n  speed = 3\n  ^^^^^"
+             `output`, `outputs` and `params`\n  speed = 3\n  ^^^^^"
         );
         assert_eq!(short("size = 3"), "unknown key `size`: a pipeline has `buffers` and `stage`");
         let copy = short("[[stage]]\ncopy = 'input'\nto = 'output'\nparams = {}\n");
