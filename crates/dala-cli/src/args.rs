@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
-use dala_compute::{DType, Shape};
+use dala_compute::{DType, Params, Shape};
 use dala_image::{Format, RawLayout};
 
 /// What a pipeline calls the picture that it is given.
@@ -219,14 +219,15 @@ pub(crate) enum Pixels {
 }
 
 impl Pixels {
-    /// What is subtracted from 0 to 1, and what that is divided by.
-    pub(crate) fn scale(self) -> ([f64; 3], [f64; 3]) {
-        match self {
-            Pixels::Unit => ([0.0; 3], [1.0; 3]),
-            Pixels::Signed => ([0.5; 3], [0.5; 3]),
-            Pixels::Levels => ([0.0; 3], [1.0 / 255.0; 3]),
-            Pixels::Imagenet => ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
-        }
+    /// What is subtracted from 0 to 1, and what that is divided by, as params of `preprocess`; ImageNet's are its own.
+    pub(crate) fn params(self) -> Params {
+        let (mean, deviation) = match self {
+            Pixels::Unit => (0.0, 1.0),
+            Pixels::Signed => (0.5, 0.5),
+            Pixels::Levels => (0.0, 1.0 / 255.0),
+            Pixels::Imagenet => return Params::new(),
+        };
+        Params::new().with("mean", vec![mean; 3]).with("std", vec![deviation; 3])
     }
 }
 

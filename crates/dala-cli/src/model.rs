@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 use dala_compute::Plan;
-use dala_model::{Dim, LoadModel, Model, Network, Port};
+use dala_model::{LoadModel, Model, Network, Port};
 use dala_plan::words::format_memory;
 use serde::Serialize;
 
@@ -127,15 +127,10 @@ fn answer<'a>(
     network: Option<&Network>,
     plan: Option<&Plan>,
 ) -> Answer<'a> {
-    let size = |dim: &Dim| match dim {
-        Dim::Known(size) => Some(*size),
-        Dim::Batch => Some(batch),
-        Dim::Open(_) => None,
-    };
     let port = |port: &'a Port| PortJson {
         name: &port.name,
         dtype: port.dtype.name(),
-        shape: port.dims.iter().map(size).collect(),
+        shape: port.dims.iter().map(|dim| dim.size(batch)).collect(),
     };
     let plan = plan.map(|plan| PlanJson {
         device: plan.device().info().backend.name(),

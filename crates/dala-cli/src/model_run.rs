@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use dala_compute::{Buffer, DType, Data, Device, Params, Scalar, Shape};
+use dala_compute::{Buffer, DType, Data, Device, Scalar, Shape};
 use dala_model::{Dim, Model, Port, Session};
 use serde::Serialize;
 
@@ -128,10 +128,8 @@ fn photo(device: &Device, port: &Port, path: &Path, pixels: Pixels) -> Result<Bu
     };
     let (height, width) = (size(0), size(1));
     let shape = if first { vec![1, 3, height, width] } else { vec![height, width, 3] };
-    let (mean, deviation) = pixels.scale();
-    let params = Params::new().with("mean", mean.to_vec()).with("std", deviation.to_vec());
     let prepared = Buffer::reserve(device, DType::F32, shape.clone())?;
-    device.run("preprocess", &[&picture.upload(device)?], &prepared, &params)?;
+    device.run("preprocess", &[&picture.upload(device)?], &prepared, pixels.params())?;
     if first {
         return Ok(prepared);
     }

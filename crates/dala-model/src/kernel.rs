@@ -116,10 +116,7 @@ impl Model {
             Some(TensorType { dtype: port.dtype, shape })
         });
         if let Some(types) = smallest.collect::<Option<Vec<_>>>() {
-            made.calls(&types).map_err(|error| match error {
-                Failed::Model(error) => LoadError::Model(error),
-                Failed::Layer(error) => LoadError::Layer(error),
-            })?;
+            made.calls(&types)?;
         }
         Ok(Kernel::composite(spec, move |call| made.for_call(call)))
     }
@@ -138,13 +135,8 @@ struct Calls {
     outputs: Arc<[TensorType]>,
 }
 
-enum Failed {
-    Model(ModelError),
-    Layer(SpecError),
-}
-
 impl Made {
-    fn calls(&self, types: &[TensorType]) -> Result<Calls, Failed> {
+    fn calls(&self, types: &[TensorType]) -> Result<Calls, LoadError> {
         // Nothing is left half-done by a panic under this lock.
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(calls) = known().get(types) {
@@ -153,10 +145,10 @@ impl Made {
         if let (Some(only), Some(batch)) = (self.model.fixed_batch(), self.model.batch_of(types))
             && only != batch
         {
-            return Err(Failed::Model(ModelError::Batch { asked: batch, allowed: only.to_string() }));
+            return Err(ModelError::Batch { asked: batch, allowed: only.to_string() }.into());
         }
-        let network = self.model.resolve_for(types).map_err(Failed::Model)?;
-        let composite = Arc::new(lower(&network).map_err(Failed::Layer)?);
+        let network = self.model.resolve_for(types)?;
+        let composite = Arc::new(lower(&network).map_err(LoadError::Layer)?);
         let outputs = network.outputs.iter().filter_map(|number| Some(network.values.get(*number)?.ty.clone()));
         let calls = Calls { composite, outputs: outputs.collect() };
         known().put(types.to_vec(), calls.clone());
@@ -172,16 +164,16 @@ impl Made {
         }
         match self.calls(inputs) {
             Ok(calls) => Ok(calls.outputs.to_vec()),
-            Err(Failed::Model(error)) => Err(ShapeProblem::Input(0, format!("that fits the model ({error})"))),
-            Err(Failed::Layer(error)) => Err(ShapeProblem::Input(0, format!("that fits the model ({error})"))),
+            Err(LoadError::Layer(error)) => Err(ShapeProblem::Input(0, format!("that fits the model ({error})"))),
+            Err(error) => Err(ShapeProblem::Input(0, format!("that fits the model ({error})"))),
         }
     }
 
     fn for_call(&self, call: &Signature) -> Result<Arc<Composite>, SpecError> {
         match self.calls(&call.inputs) {
             Ok(calls) => Ok(calls.composite),
-            Err(Failed::Layer(error)) => Err(error),
-            Err(Failed::Model(error)) => Err(SpecError::ShapeMismatch {
+            Err(LoadError::Layer(error)) => Err(error),
+            Err(error) => Err(SpecError::ShapeMismatch {
                 kernel: "model".to_owned(),
                 argument: "an input".to_owned(),
                 expected: format!("that fits the model ({error})"),

@@ -99,12 +99,7 @@ impl Model {
     fn tried(&self, output: usize) -> Option<DType> {
         const SIZES: [usize; 5] = [1, 32, 64, 224, 512];
         SIZES.into_iter().find_map(|tried| {
-            let size = |dim: &Dim| match dim {
-                Dim::Known(size) => *size,
-                Dim::Batch => 1,
-                Dim::Open(_) => tried,
-            };
-            let dims = |port: &Port| port.dims.iter().map(size).collect::<Vec<usize>>();
+            let dims = |port: &Port| port.dims.iter().map(|dim| dim.size(1).unwrap_or(tried)).collect::<Vec<usize>>();
             let types: Vec<TensorType> =
                 self.inputs.iter().map(|port| TensorType::new(port.dtype, dims(port))).collect();
             let network = resolve::resolve(&self.graph, &self.inputs, &types).ok()?;

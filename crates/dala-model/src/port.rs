@@ -16,12 +16,7 @@ pub struct Port {
 impl Port {
     /// Its shape for a batch; none if other sizes are open too.
     pub fn shape(&self, batch: usize) -> Option<Shape> {
-        let size = |dim: &Dim| match dim {
-            Dim::Known(size) => Some(*size),
-            Dim::Batch => Some(batch),
-            Dim::Open(_) => None,
-        };
-        Some(Shape::new(self.dims.iter().map(size).collect::<Option<Vec<usize>>>()?))
+        Some(Shape::new(self.dims.iter().map(|dim| dim.size(batch)).collect::<Option<Vec<usize>>>()?))
     }
 
     /// Its shape in words: `{batch, 3, height, width}`.
@@ -54,4 +49,15 @@ pub enum Dim {
     /// As many as a call has. The name is the file's, or the port's with the number of the axis: `x.2`. Files may give sizes that
     /// differ one name, so it says what to call a size, not which sizes are equal.
     Open(String),
+}
+
+impl Dim {
+    /// How many that are for a batch; none if only a call says it.
+    pub fn size(&self, batch: usize) -> Option<usize> {
+        match self {
+            Dim::Known(size) => Some(*size),
+            Dim::Batch => Some(batch),
+            Dim::Open(_) => None,
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use dala_spec::{
     DType, KernelSpec, OutputDType, OutputShape, Params, ResolvedParams, Shape, ShapeCall, ShapeProblem, Signature,
-    SpecError, TensorType, further_types, validate, validate_further,
+    SpecError, TensorType, further_types, validate, validate_further, validate_outputs,
 };
 
 /// A buffer of a pipeline.
@@ -185,14 +185,11 @@ impl Checker<'_> {
         outputs: &[usize],
         params: &Params,
     ) -> Option<Signature> {
-        let mut different = outputs.to_vec();
-        different.sort_unstable();
-        different.dedup();
-        let (expected, actual) = (spec.outputs(), different.len());
-        let ([output, further @ ..], true) = (outputs, (actual, outputs.len()) == (expected, expected)) else {
-            let error = SpecError::Outputs { kernel: spec.name.clone(), expected, actual };
+        if let Err(error) = validate_outputs(spec, outputs) {
             return self.fail(stage, outputs, vec![error]);
-        };
+        }
+        // Every kernel has one.
+        let [output, further @ ..] = outputs else { return None };
         let argument = |index: usize| format!("{} of kernel `{}`", spec.input_name(index), spec.name);
         let named: Vec<(usize, String)> =
             inputs.iter().enumerate().map(|(index, input)| (*input, argument(index))).collect();

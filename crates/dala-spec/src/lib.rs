@@ -49,4 +49,4 @@ pub use params::{ParamKey, ParamKind, ParamSpec, ParamValue, Params, ResolvedPar
 pub use shape::{ImageShape, Shape, ShapeProblem, TensorType};
 pub use suggest::nearest;
 pub use tolerance::{Closeness, Tolerance};
-pub use validate::{Signature, further_types, validate, validate_further};
+pub use validate::{Signature, further_types, validate, validate_further, validate_outputs};

@@ -63,6 +63,20 @@ pub fn validate(
     }
 }
 
+/// Checks that a call has as many outputs as its kernel, each another; `outputs` are whatever tells them apart.
+///
+/// # Errors
+///
+/// [`SpecError::Outputs`].
+pub fn validate_outputs<T: PartialEq>(spec: &KernelSpec, outputs: &[T]) -> Result<(), SpecError> {
+    let first = |(place, output): &(usize, &T)| !outputs[..*place].contains(output);
+    let (expected, actual) = (spec.outputs(), outputs.iter().enumerate().filter(first).count());
+    match (actual, outputs.len()) == (expected, expected) {
+        true => Ok(()),
+        false => Err(SpecError::Outputs { kernel: spec.name.clone(), expected, actual }),
+    }
+}
+
 /// Checks the outputs of a call after the first.
 ///
 /// # Errors

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dala_kernels::Kernel;
-use dala_spec::{Params, SpecError, TensorType, validate, validate_further};
+use dala_spec::{Params, TensorType, validate, validate_further, validate_outputs};
 use smallvec::SmallVec;
 
 use super::stage::Stage;
@@ -93,18 +93,14 @@ impl Core {
         for buffer in inputs.iter().chain(outputs) {
             buffer.check_device(self)?;
         }
-        let twice = |place: usize| outputs[..place].iter().any(|other| other.id() == outputs[place].id());
-        let actual = (0..outputs.len()).filter(|place| !twice(*place)).count();
-        let (expected, given) = (kernel.spec.outputs(), outputs.len());
-        let ([output, further @ ..], true) = (outputs, (actual, given) == (expected, expected)) else {
-            return Err(Error::Spec(SpecError::Outputs { kernel: kernel.spec.name.clone(), expected, actual }));
-        };
+        let ids: SmallVec<[_; 1]> = outputs.iter().map(|output| output.id()).collect();
+        validate_outputs(&kernel.spec, &ids)?;
         let types: Vec<TensorType> = inputs.iter().map(|input| input.ty().clone()).collect();
         // Every problem is found; the first one is reported.
-        let signature = validate(&kernel.spec, &types, output.ty(), params)
+        let signature = validate(&kernel.spec, &types, outputs[0].ty(), params)
             .map_err(|mut problems| Error::Spec(problems.swap_remove(0)))?;
-        let further: Vec<TensorType> = further.iter().map(|output| output.ty().clone()).collect();
-        validate_further(&kernel.spec, &types, &further).map_err(Error::Spec)?;
+        let further: Vec<TensorType> = outputs.iter().skip(1).map(|output| output.ty().clone()).collect();
+        validate_further(&kernel.spec, &types, &further)?;
         let mut buffers: SmallVec<[&Buffer; 3]> = SmallVec::new();
         let mut number = |buffer: &'a Buffer| {
             let known = buffers.iter().position(|own| own.id() == buffer.id());

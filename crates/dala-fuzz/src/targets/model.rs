@@ -167,11 +167,7 @@ impl Target for Model {
         };
         progress.past("made a kernel");
         // Open sizes are something small.
-        let size = |dim: &dala_model::Dim| match dim {
-            dala_model::Dim::Known(size) => *size,
-            dala_model::Dim::Batch => smallest,
-            dala_model::Dim::Open(_) => 8,
-        };
+        let size = |dim: &dala_model::Dim| dim.size(smallest).unwrap_or(8);
         let ty =
             |port: &dala_model::Port| TensorType::new(port.dtype, port.dims.iter().map(size).collect::<Vec<usize>>());
         let mut cells: Vec<CellSpec> =

@@ -293,9 +293,10 @@ impl<'a> Lowerer<'a> {
         Ok(())
     }
 
-    /// An output is this cell, as it is in the file.
+    /// An output is this cell's elements, as they are in the file.
     pub(crate) fn give_first(&mut self, place: usize, cell: usize) {
-        self.held[self.makes[place]].first = Some(cell);
+        let seen = self.calls.view(cell, self.output_at(place).clone());
+        self.held[self.makes[place]].first = Some(seen);
     }
 
     /// An output is this cell, with its channels last.
