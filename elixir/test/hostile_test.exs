@@ -56,6 +56,7 @@ defmodule Dala.Gpu.Compute.HostileTest do
     {Compute, :matmul, [:buffer, :buffer, :buffer], :done},
     {Compute, :kernels, [], :maps},
     {Compute, :load_model, [:name, :path], {:tuple, :model}},
+    {Compute, :load_model, [:name, :path, :model_options], {:tuple, :model}},
     {Compute, :submit, [:stages], :id},
     {Compute, :submit, [:stages, :submit_options], :id},
     {Compute, :poll, [:id], :poll},
@@ -120,6 +121,7 @@ defmodule Dala.Gpu.Compute.HostileTest do
     {Dala.Media, :frame_stream, [:frames, :media_options], :frames},
     {ML, :predict, [:model, :picture], {:tuple, :predictions}},
     {ML, :predict, [:model, :picture, :predict_options], {:tuple, :predictions}},
+    {ML, :run, [:model, :model_inputs], {:tuple, :outputs}},
     {ML, :imagenet_labels, [], :list},
     {ExCubecl, :available?, [], :boolean},
     {ExCubecl, :device_info, [], {:tuple, :map}},
@@ -382,6 +384,7 @@ defmodule Dala.Gpu.Compute.HostileTest do
   defp returns?(:pipeline, %Pipeline{ref: ref}, _), do: is_reference(ref)
   defp returns?(:transient, %Transient{id: id}, _), do: is_integer(id)
 
+  defp returns?(:outputs, %{"y" => %Buffer{}}, _), do: true
   defp returns?(:model, %ML.Model{inputs: [_], outputs: [_]}, _), do: true
 
   defp returns?(:predictions, result, _) do
@@ -576,6 +579,12 @@ defmodule Dala.Gpu.Compute.HostileTest do
   defp argument(:heat, _), do: pick([:nominal, :fair, :serious, :critical])
   # Kernels stay for ever, so there is a handful of names.
   defp argument(:name, _), do: pick([:hostile_1, "hostile_2", :hostile_3, "hostile 4", "", "relu"])
+
+  defp argument(:model_options, _),
+    do: pick([[], [sizes: %{}], [sizes: %{width: 3}], [sizes: [{:x, -1}]], [size: 3]])
+
+  defp argument(:model_inputs, state),
+    do: pick([[argument(:buffer, state)], %{"x" => argument(:buffer, state)}, %{}, []])
 
   defp argument(:path, _), do: model_file() <> pick(["", ".cut", ".none"])
 

@@ -126,6 +126,95 @@ defmodule Dala.MLTest do
     end
   end
 
+  describe "run" do
+    # What is up, and what is down.
+    @halves [{"Relu", ["x"], ["up"]}, {"Neg", ["x"], ["down"]}]
+    @ends [{"up", ["batch", "width"]}, {"down", ["batch", "width"]}]
+
+    test "gives every output by its name, for inputs by name, in order or alone", %{folder: folder} do
+      path = write(folder, Models.onnx(@halves, [{"x", ["batch", "width"]}], @ends))
+      {:ok, %{open_sizes: ["width"], decided_by_values: nil} = model} = Compute.load_model(fresh(), path)
+
+      for width <- [1, 3, 5] do
+        list = for n <- 1..width, do: n * -1.0 ** n
+        x = Compute.buffer(list, {1, width})
+
+        for inputs <- [%{"x" => x}, %{x: x}, [x], x, x.ref] do
+          assert {:ok, %{"up" => up, "down" => down} = all} = ML.run(model, inputs)
+          assert map_size(all) == 2
+          assert Compute.read_list(up) == Enum.map(list, &max(&1, 0.0))
+          assert {Compute.shape(down), Compute.read_list(down)} == {{1, width}, Enum.map(list, &(-&1))}
+        end
+      end
+
+      # It is a kernel as well.
+      x = Compute.buffer([1.0, -2.0], {1, 2})
+      [up, down] = for _ <- 1..2, do: Compute.buffer_zeros({1, 2})
+      pipeline = Compute.pipeline()
+      Compute.pipeline_add(pipeline, %{op: :run_kernel, kernel: model.name, inputs: [x], output: [up, down]})
+      assert :ok = Compute.pipeline_run(pipeline)
+      assert {Compute.read_list(up), Compute.read_list(down)} == {[1.0, 0.0], [-1.0, 2.0]}
+    end
+
+    test "says what is wrong with inputs and sizes", %{folder: folder} do
+      path = write(folder, Models.onnx(@halves, [{"x", ["batch", "width"]}], @ends))
+      {:ok, model} = Compute.load_model(fresh(), path, sizes: %{width: 4})
+      assert {[%{shape: {:batch, 4}}], []} = {model.inputs, model.open_sizes}
+      x = Compute.buffer_zeros({1, 4})
+      assert {:ok, %{"up" => _}} = ML.run(model.name, x)
+      assert {:error, %{code: :arity, message: message}} = ML.run(model, [x, x])
+      assert message == "model `#{model.name}` has 1 inputs, 2 were given"
+      assert {:error, %{code: :missing_input, message: message}} = ML.run(model, %{})
+      assert message == "input `x` is missing: it takes f32 {:batch, 4}"
+      assert {:error, %{code: :unknown_input, message: message}} = ML.run(model, %{x: x, z: x})
+      assert message == "model `#{model.name}` has no input `z`: it has x"
+      assert {:error, %{code: :bad_input}} = ML.run(model, Compute.buffer_zeros({1, 5}))
+      assert {:error, %{code: :invalid_argument}} = ML.run(model, [make_ref()])
+      assert_raise Compute.Error, fn -> ML.run!(model, Compute.buffer_zeros({1, 5})) end
+      assert {:error, %{code: :unknown_size}} = Compute.load_model(fresh(), path, sizes: [height: 4])
+
+      for bad <- [3, [1], [{:width, 0}], [{1, 2}], %{width: "4"}, [width: 1.5]],
+          do: assert_raise(ArgumentError, fn -> Compute.load_model(fresh(), path, sizes: bad) end)
+    end
+
+    test "runs models whose values decide how much there is", %{folder: folder} do
+      nodes = [{"NonZero", ["x"], ["i"]}, {"Transpose", ["i"], ["t"]}, {"GatherND", ["x", "t"], ["y"]}]
+      path = write(folder, Models.onnx(nodes, [{"x", [6]}], [{"y", ["n"]}]))
+      {:ok, %{name: name, decided_by_values: why}} = Compute.load_model(fresh(), path)
+      assert is_binary(why)
+      assert {:error, %{code: :duplicate_kernel}} = Compute.load_model(name, path)
+
+      for list <- [[0.0, 1.0, 0.0, 2.0, 3.0, 0.0], [5.0, 0.0, 0.0, 0.0, 0.0, 0.0], List.duplicate(2.0, 6)] do
+        {:ok, %{"y" => y}} = ML.run(name, Compute.buffer(list, {6}))
+        assert Compute.read_list(y) == Enum.reject(list, &(&1 == 0.0))
+      end
+
+      x = Compute.buffer_zeros({6})
+      assert {:error, %{code: :unknown_kernel}} = Compute.run_kernel(name, [x], x)
+    end
+
+    test "leaves nothing behind", %{folder: folder} do
+      path = write(folder, Models.onnx(@halves, [{"x", [1, 1_000_000]}], @ends))
+      {:ok, model} = Compute.load_model(fresh(), path)
+      x = Compute.buffer_zeros({1, 1_000_000})
+      {:ok, device} = Compute.Runtime.device()
+      for _ <- 1..200, do: {:ok, _} = ML.run(model, x)
+      # 1.6 GB were made.
+      assert Native.live_bytes(device) < 400_000_000
+    end
+
+    test "leaves the schedulers alone", %{folder: folder} do
+      path = write(folder, Models.onnx(@halves, [{"x", [1, 64]}], @ends))
+      {:ok, model} = Compute.load_model(fresh(), path)
+      Native.measure(true)
+      for _ <- 1..20, do: {:ok, _} = ML.run(model, Compute.buffer_zeros({1, 64}))
+      assert [{_, 20, nanoseconds, _}] = for({"run_model", _, _, _} = call <- Native.measurements(), do: call)
+      assert nanoseconds < 20 * 1_000_000
+    after
+      Native.measure(false)
+    end
+  end
+
   describe "a model is a kernel" do
     setup do
       Models.mobilenet!()

@@ -1,10 +1,12 @@
-//! Real models beside the outputs that ONNX Runtime has for them: `zoo FOLDER MODELS [--device NAME] [ID...]`.
+//! Real models beside the outputs that ONNX Runtime has for them: `zoo FOLDER MODELS [--device NAME] [--results FILE] [ID...]`.
 //!
 //! FOLDER has `zoo.json`, which says what the models are, and `golden/`, their inputs and outputs; MODELS has the files, as
 //! `ID.onnx`. Prints a line for each model and ends with how many agree; exits with 1 unless all that were asked for do.
+//! FILE keeps the results of all devices, for the table in `docs/MODELS.md`.
 
 #![allow(clippy::print_stdout, reason = "what an example is for")]
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,11 +21,12 @@ use serde_json::Value;
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 fn main() -> Outcome<ExitCode> {
-    let (mut paths, mut ids, mut device) = (Vec::new(), Vec::new(), "cpu".to_owned());
+    let (mut paths, mut ids, mut device, mut file) = (Vec::new(), Vec::new(), "cpu".to_owned(), None);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--device" => device = arguments.next().ok_or("--device NAME")?,
+            "--results" => file = Some(PathBuf::from(arguments.next().ok_or("--results FILE")?)),
             _ if paths.len() < 2 => paths.push(PathBuf::from(argument)),
             _ => ids.push(argument),
         }
@@ -31,6 +34,11 @@ fn main() -> Outcome<ExitCode> {
     let [folder, models] = &paths[..] else { return Err("zoo FOLDER MODELS [--device NAME] [ID...]".into()) };
     let zoo: Value = serde_json::from_str(&std::fs::read_to_string(folder.join("zoo.json"))?)?;
     let device = Device::open(&device)?;
+    let backend = device.info().backend.to_string();
+    let mut results = match &file {
+        Some(file) => known(file)?,
+        None => BTreeMap::new(),
+    };
     let (mut agree, mut asked) = (0, 0);
     let all = zoo.as_array().ok_or("zoo.json is a list")?;
     for entry in all {
@@ -39,14 +47,16 @@ fn main() -> Outcome<ExitCode> {
             continue;
         }
         asked += 1;
+        let key = format!("{id}\t{backend}");
         let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             checked(&device, &models.join(format!("{id}.onnx")), folder, entry)
         }));
         match found {
-            Ok(Ok(Found { worst, first, next, ort })) => {
+            Ok(Ok(Found { worst, runs, first, next, ort })) => {
                 let (first, next) = (first.as_secs_f64() * 1e3, next.as_secs_f64() * 1e3);
+                results.insert(key, format!("agrees\t{runs}\t{worst:.3}\t{:.1}", next / ort));
                 println!(
-                    "agrees   {id:24} at most {worst:.3} of what is allowed; first {first:.0} ms, then {next:.2} ms, ONNX Runtime {ort:.2} ms ({:.1} x)",
+                    "agrees   {id:24} at most {worst:.3} of what is allowed, {runs} runs; first {first:.0} ms, then {next:.2} ms, ONNX Runtime {ort:.2} ms ({:.1} x)",
                     next / ort
                 );
                 agree += 1;
@@ -55,38 +65,103 @@ fn main() -> Outcome<ExitCode> {
                 let mut text = error.to_string().replace('\n', " ");
                 text.truncate(text.char_indices().nth(600).map_or(text.len(), |(end, _)| end));
                 println!("DOES NOT {id:24} {text}");
+                results.insert(key, format!("{}\t\t\t", text.replace('\t', " ")));
             }
             Err(_) => println!("PANICS   {id}"),
         }
     }
-    println!("{agree} of {asked} agree on {}", device.info().backend);
+    println!("{agree} of {asked} agree on {backend}");
+    if let Some(file) = &file {
+        let rows: String = results.iter().map(|(key, found)| format!("{key}\t{found}\n")).collect();
+        std::fs::write(file, format!("{HEAD}{rows}"))?;
+    }
     Ok(if agree == asked { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The first line of a file of results.
+const HEAD: &str = "model\tdevice\tresult\truns\tworst\ttimes\n";
+
+/// The results that a file has, by model and device.
+fn known(file: &Path) -> Outcome<BTreeMap<String, String>> {
+    let text = if file.exists() { std::fs::read_to_string(file)? } else { String::new() };
+    let rows = text.lines().skip(1).filter_map(|line| {
+        let (id, rest) = line.split_once('\t')?;
+        let (device, found) = rest.split_once('\t')?;
+        Some((format!("{id}\t{device}"), found.to_owned()))
+    });
+    Ok(rows.collect())
 }
 
 struct Found {
     /// The largest difference, as part of what is allowed.
     worst: f64,
+    /// On how many inputs, and in how many variants.
+    runs: usize,
     first: Duration,
     next: Duration,
     /// What ONNX Runtime takes with one thread.
     ort: f64,
 }
 
-/// Runs a model on its golden inputs, and all its further cases.
+/// A file, what it is run on, and what it should give.
+struct Run<'e> {
+    name: String,
+    file: PathBuf,
+    golden: &'e Value,
+    feed: &'e Value,
+    outputs: &'e Value,
+}
+
+/// A model on its golden inputs, its further cases, and its variants that are there: weights in another file, half floats.
+fn runs<'e>(file: &Path, folder: &Path, entry: &'e Value) -> Vec<Run<'e>> {
+    let list = |name: &str| entry[name].as_array().into_iter().flatten();
+    let own = |name: &str, of: &'e Value| {
+        let (golden, outputs) = (&of["golden"]["file"], &of["golden"]["outputs"]);
+        Run { name: name.to_owned(), file: file.to_owned(), golden, feed: &of["feed"], outputs }
+    };
+    let mut runs = vec![own("", entry)];
+    // Files whose shapes were changed are other files.
+    let cases = list("cases").filter(|case| case["feed"]["open"].is_null());
+    runs.extend(cases.map(|case| own(case["case"].as_str().unwrap_or_default(), case)));
+    for variant in list("variants") {
+        let name = variant["file"].as_str().unwrap_or_default().to_owned();
+        let outputs = if variant["outputs"].is_null() { &entry["golden"]["outputs"] } else { &variant["outputs"] };
+        runs.push(Run { file: folder.join(&name), name, golden: &variant["golden"], feed: &entry["feed"], outputs });
+    }
+    runs.retain(|run| run.name.is_empty() || run.file.exists());
+    runs
+}
+
+/// All runs of a model; the times are those of the first.
 fn checked(device: &Device, file: &Path, folder: &Path, entry: &Value) -> Outcome<Found> {
-    if !file.exists() {
+    let mut all: Option<Found> = None;
+    for run in runs(file, folder, entry) {
+        let found = one(device, folder, &run).map_err(|error| match run.name.as_str() {
+            "" => error,
+            name => format!("{name}: {error}").into(),
+        })?;
+        all = Some(match all {
+            None => Found { ort: entry["ort_ms"].as_f64().unwrap_or(f64::NAN), ..found },
+            Some(first) => Found { worst: first.worst.max(found.worst), runs: first.runs + 1, ..first },
+        });
+    }
+    all.ok_or_else(|| "nothing was run".into())
+}
+
+fn one(device: &Device, folder: &Path, run: &Run<'_>) -> Outcome<Found> {
+    if !run.file.exists() {
         return Err("the file is not there".into());
     }
     let start = Instant::now();
-    let model = Model::open(file)?;
+    let model = Model::open(&run.file)?;
     let session = Session::new(device, &model);
-    let golden = std::fs::read(folder.join(entry["golden"]["file"].as_str().unwrap_or_default()))?;
+    let golden = std::fs::read(folder.join(run.golden.as_str().unwrap_or_default()))?;
     let golden = SafeTensors::deserialize(&golden)?;
-    let inputs = inputs(device, &model, &golden, &entry["feed"])?;
+    let inputs = inputs(device, &model, &golden, run.feed)?;
     let operands: Vec<&Buffer> = inputs.iter().collect();
     let outputs = session.run(&operands)?;
     let first = start.elapsed();
-    let worst = compared(&model, &outputs, &golden, &entry["golden"]["outputs"])?;
+    let worst = compared(&model, &outputs, &golden, run.outputs)?;
     let mut next = Duration::MAX;
     for _ in 0..3 {
         let start = Instant::now();
@@ -96,7 +171,7 @@ fn checked(device: &Device, file: &Path, folder: &Path, entry: &Value) -> Outcom
             break;
         }
     }
-    Ok(Found { worst, first, next, ort: entry["ort_ms"].as_f64().unwrap_or(f64::NAN) })
+    Ok(Found { worst, runs: 1, first, next, ort: f64::NAN })
 }
 
 fn data(golden: &SafeTensors<'_>, name: &str) -> Outcome<(Data, Vec<usize>)> {

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use dala_compute::{Buffer, Device};
+use dala_compute::{Buffer, Device, Support};
 use dala_kernels::Kernel;
 use dala_spec::{Class, DType, Data, KernelSpec, OutputDType, TensorType, Tolerance};
 use lru::LruCache;
@@ -268,6 +268,11 @@ impl PartRun<'_> {
 }
 
 impl Ask for PartRun<'_> {
+    fn computes(&self, dtype: DType) -> bool {
+        let known = &self.session.device.info().dtypes;
+        known.iter().any(|(own, support)| *own == dtype && *support != Support::Refused)
+    }
+
     fn elements(&mut self, walk: &Walk<'_>, number: usize, why: ModelError) -> Result<Arc<Data>, ModelError> {
         // What remembered parts read is read again in the same order.
         if let Some((data, done)) = self.read.get(walk.asked) {

@@ -9,8 +9,11 @@ defmodule Dala.ML do
       best
       #=> %{label: "Egyptian cat", index: 285, probability: 0.73}
 
-  A model that is loaded is a kernel, and needs none of this: `Dala.Gpu.Compute.load_model/2` loads it, and it runs by its name
-  in commands and pipelines. `predict/3` is the way from a picture to words.
+  A model that is loaded is a kernel, and needs none of this: `Dala.Gpu.Compute.load_model/3` loads it, and it runs by its name
+  in commands and pipelines. `predict/3` is the way from a picture to words, and `run/2` runs any model by itself:
+
+      {:ok, _} = Dala.Gpu.Compute.load_model(:detector, "detector.onnx")
+      {:ok, %{"boxes" => boxes, "scores" => scores}} = Dala.ML.run(:detector, %{"image" => image})
 
   `scripts/get-models` in the repository fetches MobileNetV2. Pictures are buffers of pixels: `Dala.Media.decode/2`
   reads JPEG, PNG, WebP and other files; camera frames that are not RGB are for other packages to decode.
@@ -31,7 +34,7 @@ defmodule Dala.ML do
   @doc """
   What a picture shows, the likeliest first.
 
-  `model` is what `Dala.Gpu.Compute.load_model/2` gave, or its name: a network that takes one `:f32` input of shape `{batch, 3,
+  `model` is what `Dala.Gpu.Compute.load_model/3` gave, or its name: a network that takes one `:f32` input of shape `{batch, 3,
   height, width}` and gives a number for each class. `image` is a buffer of shape `{height, width}` (gray), `{height, width, 3}`
   (RGB) or `{height, width, 4}` (alpha is ignored), of type `:u8`, or `:f32` from 0 to 1.
 
@@ -50,7 +53,7 @@ defmodule Dala.ML do
       iex> image = Dala.Gpu.Compute.buffer_zeros({32, 32, 3}, :u8)
       iex> {:error, error} = Dala.ML.predict(:never_loaded, image)
       iex> {error.code, error.message}
-      {:unknown_model, "no model is called `never_loaded`: Dala.Gpu.Compute.load_model/2 loads one"}
+      {:unknown_model, "no model is called `never_loaded`: Dala.Gpu.Compute.load_model/3 loads one"}
   """
   @spec predict(Model.t() | atom() | String.t(), Buffer.t() | reference(), keyword()) ::
           {:ok, [prediction()]} | {:error, Error.t()}
@@ -64,6 +67,28 @@ defmodule Dala.ML do
          {:ok, probabilities} <- probabilities(model, image, size, options) do
       top(probabilities, labels, options[:top])
     end
+  rescue
+    error in Error -> {:error, error}
+  end
+
+  @doc """
+  Runs a model; gives its outputs by their names in the file, as new buffers.
+
+  `inputs` is a map of buffers by the names of the model's inputs, a list in their order, or a buffer if there is one input.
+  Sizes are those of the buffers. Each set of sizes is planned once and remembered, as long as there are not too many. Where values decide what
+  runs (a branch, the rounds of a loop), the model runs in parts, and the host looks at the values between them.
+
+      iex> {:error, error} = Dala.ML.run(:never_loaded, [])
+      iex> error.code
+      :unknown_model
+  """
+  @spec run(
+          Model.t() | atom() | String.t(),
+          %{optional(String.t() | atom()) => Buffer.t()} | [Buffer.t()] | Buffer.t()
+        ) ::
+          {:ok, %{String.t() => Buffer.t()}} | {:error, Error.t()}
+  def run(model, inputs) do
+    Model.run(model, inputs)
   rescue
     error in Error -> {:error, error}
   end

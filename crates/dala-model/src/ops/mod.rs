@@ -249,6 +249,7 @@ pub(crate) static OPERATORS: &[Operator] = &[
     tree_ensemble::TREE_ENSEMBLE,
     tree_ensemble::TREE_ENSEMBLE_CLASSIFIER,
     tree_ensemble::TREE_ENSEMBLE_REGRESSOR,
+    control::DYNAMIC_QUANTIZE_LSTM,
 ];
 
 /// The operator of that name. Those that are not of ONNX itself have their domain before it.

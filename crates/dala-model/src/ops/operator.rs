@@ -41,7 +41,7 @@ pub(crate) struct Operator {
     pub(crate) control: Option<Control>,
 }
 
-/// Operators that decide which nodes run, or hold several tensors as one value.
+/// Operators that decide which nodes run, hold several tensors as one value, or stand for several others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Control {
     If,
@@ -61,6 +61,8 @@ pub(crate) enum Control {
     Join,
     /// A tensor cut into a list.
     Cut,
+    /// A recurrence whose weights are bytes.
+    QuantizedLstm,
 }
 
 impl Operator {

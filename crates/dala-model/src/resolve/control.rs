@@ -72,7 +72,43 @@ impl<'a> Walk<'a> {
                 Ok(vec![Held::Tensor(joined)])
             }
             Control::Cut => self.cut(at, &inputs),
+            Control::QuantizedLstm => self.quantized_lstm(at, &inputs),
         }
+    }
+
+    /// An `LSTM` whose weights are bytes, a scale and a zero for each direction or row, with what they are multiplied with first:
+    /// the bytes become floats, once, and the rest is an `LSTM`.
+    fn quantized_lstm(&mut self, at: At<'a>, inputs: &[Option<Held>]) -> Result<Vec<Held>, ModelError> {
+        let mut numbers = (0..inputs.len().min(8))
+            .map(|place| inputs[place].is_some().then(|| at.tensor(inputs, place)).transpose())
+            .collect::<Result<Vec<_>, _>>()?;
+        for (place, scale) in [(1, 8), (2, 10)] {
+            let weights = at.tensor(inputs, place)?;
+            let shape = self.dims(weights);
+            let [directions, _, rows] = shape[..] else {
+                return Err(at.bad("the weights", "of three axes", Shape::from(shape)));
+            };
+            let float = [("to".to_owned(), Attribute::Int(1))];
+            // One for each direction, or for each of its rows.
+            let spread = |walk: &mut Self, place: usize| {
+                let own = at.tensor(inputs, place)?;
+                let each = if walk.dims(own).iter().product::<usize>() == directions { 1 } else { rows };
+                let dims = [directions, 1, each].map(|size| size as i64).to_vec();
+                let dims = walk.constant(String::new(), Shape::from([3]), Data::S64(dims));
+                let own = walk.one(at, "Reshape", &[], &[own, dims])?;
+                walk.one(at, "Cast", &float, &[own])
+            };
+            let (scale, zero) = (spread(self, scale)?, spread(self, scale + 1)?);
+            let bytes = self.one(at, "Cast", &float, &[weights])?;
+            let away = self.one(at, "Sub", &[], &[bytes, zero])?;
+            let floats = self.one(at, "Mul", &[], &[away, scale])?;
+            let turned = [("perm".to_owned(), Attribute::Ints(vec![0, 2, 1]))];
+            numbers[place] = Some(self.one(at, "Transpose", &turned, &[floats])?);
+        }
+        let operator = ops::find("", "LSTM").ok_or_else(|| at.missing())?;
+        let outputs = vec![String::new(); at.node.outputs.len()];
+        let used = Use { name: &at.node.name, operator, attributes: &at.node.attributes, opset: OPSET, outputs };
+        Ok(self.apply(&used, &numbers)?.into_iter().map(Held::Tensor).collect())
     }
 
     /// A loop: its body once for each round, until it or a number of rounds says stop.
@@ -283,6 +319,10 @@ impl<'a> Walk<'a> {
         let used = Use { name: &at.node.name, operator, attributes, opset: OPSET, outputs: vec![String::new()] };
         let inputs: Vec<Option<usize>> = inputs.iter().copied().map(Some).collect();
         self.apply(&used, &inputs)?.first().copied().ok_or_else(|| at.missing())
+    }
+
+    fn dims(&self, number: usize) -> Vec<usize> {
+        self.values.get(number).map(|value| value.ty.shape.dims().to_vec()).unwrap_or_default()
     }
 
     /// A place in a list, counted from the end if it is negative.

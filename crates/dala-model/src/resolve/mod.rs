@@ -5,7 +5,7 @@ mod walk;
 
 use std::sync::Arc;
 
-use dala_spec::{Data, TensorType};
+use dala_spec::{DType, Data, TensorType};
 
 use crate::graph::Graph;
 use crate::limits::MAX_ACTIVATIONS;
@@ -16,6 +16,11 @@ pub(crate) use walk::Walk;
 pub(crate) trait Ask {
     /// The elements of a value of the walk, which a node cannot do without; `why` is what to say if nobody knows.
     fn elements(&mut self, walk: &Walk<'_>, number: usize, why: ModelError) -> Result<Arc<Data>, ModelError>;
+
+    /// Whether layers can compute on elements of a type.
+    fn computes(&self, _: DType) -> bool {
+        true
+    }
 }
 
 /// Nobody runs the layers yet.

@@ -256,9 +256,23 @@ impl<'a> Walk<'a> {
                 let named = |(what, given)| (format!("{}.{what}", used.name), given);
                 let names: Vec<String> = (0..types.len()).map(name).collect();
                 let inputs = self.given(used.name, inputs.into_iter().map(named).collect())?;
+                self.look_at_numbers(used.name, &inputs)?;
                 Ok(self.layer(used, compute, inputs, (names, types)))
             }
         }
+    }
+
+    /// Single numbers of a type that layers cannot compute on are looked at: what follows from them alone is then computed now.
+    fn look_at_numbers(&mut self, node: &str, inputs: &[usize]) -> Result<(), ModelError> {
+        for &number in inputs {
+            let single = self.values.get(number).filter(|value| value.ty.shape.len() == 1 && value.constant.is_none());
+            let dtype = single.map(|value| value.ty.dtype);
+            if dtype.is_some_and(|dtype| self.ask.as_ref().is_some_and(|ask| !ask.computes(dtype))) {
+                let why = ModelError::NotConstant { node: shown(node), input: "a single number".to_owned() };
+                self.elements(number, why)?;
+            }
+        }
+        Ok(())
     }
 
     /// The numbers of values that no layer makes.

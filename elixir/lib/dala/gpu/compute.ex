@@ -345,6 +345,9 @@ defmodule Dala.Gpu.Compute do
       model.inputs
       #=> [%{name: "input", dtype: :f32, shape: {:batch, 3, 224, 224}}]
 
+  Sizes that the file leaves open are those of a call. They may be given beforehand, by the file's names: `sizes: %{height: 320,
+  width: 320}`. Models whose values decide what runs are loaded too, but are no kernels: `Dala.ML.run/2` runs them, and any other.
+
   What is in the file is checked now, so that a model that was loaded can run. Nothing of a file that is refused stays. Some
   errors:
 
@@ -352,6 +355,7 @@ defmodule Dala.Gpu.Compute do
     * `:not_onnx`, `:truncated`, `:malformed` - it is something else, cut off or damaged
     * `:unsupported_operator` - with all nodes that cannot be computed in `details.operators`, each with its `:operator`,
       `:node` and `:why`
+    * `:unknown_size` - it has no size of a name in `:sizes`
     * `:duplicate_kernel` - the name is taken, by another model, by this one, or by a kernel. A model that is loaded stays
       until the program ends: load each once, where the program starts
 
@@ -363,8 +367,8 @@ defmodule Dala.Gpu.Compute do
           {:duplicate_kernel, "a kernel called `blur` exists already"}
   """
   @doc type: :kernel
-  @spec load_model(atom() | String.t(), String.t()) :: {:ok, Model.t()} | {:error, Error.t()}
-  defdelegate load_model(name, path), to: Model, as: :load
+  @spec load_model(atom() | String.t(), String.t(), keyword()) :: {:ok, Model.t()} | {:error, Error.t()}
+  defdelegate load_model(name, path, options \\ []), to: Model, as: :load
 
   ## Commands
 
@@ -547,7 +551,7 @@ defmodule Dala.Gpu.Compute do
   @spec to_svg(Pipeline.t()) :: String.t()
   defdelegate to_svg(pipeline), to: Pipeline
 
-  @typedoc "A pipeline, or a model as `load_model/2` gave it or by its name."
+  @typedoc "A pipeline, or a model as `load_model/3` gave it or by its name."
   @type warmable() :: Pipeline.t() | Model.t() | atom() | String.t()
 
   @doc """

@@ -213,14 +213,32 @@ fn define<'a>(
 
 // Models.
 
-/// Reads a file and adds it as a kernel; sends `{tag, {:ok, model}}`.
+/// Reads a file with some of its sizes, and adds it as a kernel if it can be one; sends `{tag, {:ok, model}}`.
 #[rustler::nif]
-fn load_model(env: Env, device: Dev, name: String, path: String, tag: Term) -> Atom {
+fn load_model(env: Env, device: Dev, name: String, path: String, sizes: Vec<(String, usize)>, tag: Term) -> Atom {
     measured("load_model", || {
-        let load = move || device.2.load(&device.0, &name, &path);
-        in_a_thread(Caller::new(env, tag), load, |env, loaded| match &loaded {
-            Ok(model) => (atoms::ok(), terms::model(env, model)).encode(env),
-            Err(why) => (atoms::error(), terms::not_loaded(env, why)).encode(env),
+        let load = move || device.2.load(&device.0, &name, &path, &sizes);
+        in_a_thread(Caller::new(env, tag), load, |env, loaded| match loaded {
+            Ok(session) => (atoms::ok(), terms::model(env, session.model())).encode(env),
+            Err(why) => terms::not_run(env, why),
+        })
+    })
+}
+
+/// Runs a model on buffers in the order of its inputs; sends `{tag, {:ok, outputs}}` with new buffers, or nil if there is no model
+/// of this name.
+#[rustler::nif]
+fn run_model(env: Env, device: Dev, name: String, inputs: Vec<Buf>, tag: Term) -> Atom {
+    measured("run_model", || {
+        let inputs: Vec<Buffer> = inputs.iter().map(|input| input.0.clone()).collect();
+        let run = move || device.2.get(&name).map(|session| models::run(&session, &inputs));
+        in_a_thread(Caller::new(env, tag), run, |env, made| match made {
+            None => atoms::nil().encode(env),
+            Some(Ok(outputs)) => {
+                let outputs = outputs.into_iter().map(|buffer| ResourceArc::new(BufferResource(buffer)));
+                (atoms::ok(), outputs.collect::<Vec<Buf>>()).encode(env)
+            }
+            Some(Err(why)) => terms::not_run(env, why),
         })
     })
 }
@@ -228,7 +246,7 @@ fn load_model(env: Env, device: Dev, name: String, path: String, tag: Term) -> A
 /// A model that was loaded; nil if there is none of this name.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn model<'a>(env: Env<'a>, device: Dev, name: String) -> Option<Term<'a>> {
-    device.2.get(&name).map(|model| terms::model(env, &model))
+    device.2.get(&name).map(|session| terms::model(env, session.model()))
 }
 
 /// The names of ImageNet's classes.

@@ -16,7 +16,7 @@ pub(crate) struct BufferResource(pub(crate) Buffer);
 /// Closing a device waits for what is in flight: not on a scheduler.
 impl Drop for DeviceResource {
     fn drop(&mut self) {
-        let device = self.0.clone();
-        later(move || drop(device));
+        let (device, models) = (self.0.clone(), std::mem::take(&mut self.2));
+        later(move || drop((models, device)));
     }
 }

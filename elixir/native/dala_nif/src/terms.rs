@@ -8,12 +8,12 @@ use dala_compute::{
     KernelSpec, Lane, LaneStats, Operand, ParamKind, ParamSpec, ParamValue, Params, Power, Shape, SpecError, Stage,
     Stats, StreamOptions, StreamStats, SubmitOptions, Thermal, Times, Transient, WhenFull, param,
 };
-use dala_model::{Dim, Port, UnsupportedOperator};
+use dala_model::{Dim, LoadError, Model, ModelError, Port, UnsupportedOperator};
 use rustler::types::atom::{self, Atom};
 use rustler::{Encoder, Env, ResourceArc, Term, TermType};
 
 use crate::host::host_data;
-use crate::models::{Loaded, NotLoaded};
+use crate::models::NotRun;
 use crate::resources::BufferResource;
 
 pub(crate) mod atoms {
@@ -37,7 +37,8 @@ pub(crate) mod atoms {
         deadline_exceeded, power, thermal, suspended,
         frames_in, frames_out, dropped_stale, dropped_full, dropped_late, in_flight, queue_time, device_time, latency,
         p50, p99, busy, low, balanced, high, nominal, fair, serious, critical, summary, inputs, params, aliases, class,
-        outputs, operators, operator, parameters, shape, batch, node, why,
+        outputs, operators, operator, parameters, shape, batch, node, why, open_sizes,
+        decided_by_values,
         folder, kernels, limit,
     }
 }
@@ -579,7 +580,7 @@ pub(crate) fn kernel<'a>(env: Env<'a>, spec: &KernelSpec) -> Term<'a> {
 }
 
 /// What a model is.
-pub(crate) fn model<'a>(env: Env<'a>, model: &Loaded) -> Term<'a> {
+pub(crate) fn model<'a>(env: Env<'a>, model: &Model) -> Term<'a> {
     let size = |dim: &Dim| match dim {
         Dim::Known(size) => size.encode(env),
         Dim::Batch => atoms::batch().encode(env),
@@ -600,16 +601,18 @@ pub(crate) fn model<'a>(env: Env<'a>, model: &Loaded) -> Term<'a> {
     map(
         env,
         &[
-            (atoms::inputs(), ports(&model.inputs)),
-            (atoms::outputs(), ports(&model.outputs)),
-            (atoms::operators(), model.operators.encode(env)),
-            (atoms::parameters(), model.parameters.encode(env)),
+            (atoms::inputs(), ports(model.inputs())),
+            (atoms::outputs(), ports(model.outputs())),
+            (atoms::operators(), model.operators().encode(env)),
+            (atoms::parameters(), model.parameters().encode(env)),
+            (atoms::open_sizes(), model.open_sizes().encode(env)),
+            (atoms::decided_by_values(), model.decided_by_values().encode(env)),
         ],
     )
 }
 
-/// Why a model was not loaded, as `%Dala.Gpu.Compute.Error{}`.
-pub(crate) fn not_loaded<'a>(env: Env<'a>, why: &NotLoaded) -> Term<'a> {
+/// Why a model was not loaded or did not run, as `{:error, %Dala.Gpu.Compute.Error{}}`.
+pub(crate) fn not_run<'a>(env: Env<'a>, why: NotRun) -> Term<'a> {
     let operator = |operator: &UnsupportedOperator| {
         map(
             env,
@@ -620,9 +623,26 @@ pub(crate) fn not_loaded<'a>(env: Env<'a>, why: &NotLoaded) -> Term<'a> {
             ],
         )
     };
-    let operators: Vec<Term> = why.operators.iter().map(operator).collect();
-    let details = if operators.is_empty() { vec![] } else { vec![(atoms::operators(), operators.encode(env))] };
-    error_struct(env, why.code, &why.message, &details)
+    let why = match why {
+        NotRun::Broken(what) => {
+            error_struct(env, "internal", &format!("{what} failed inside the library: this is a bug in it"), &[])
+        }
+        NotRun::Refused(LoadError::Device(own)) => error(env, &own),
+        NotRun::Refused(refused) => {
+            let (code, message) = (refused.code(), refused.to_string());
+            match refused {
+                LoadError::Model(ModelError::Unsupported { operators }) => {
+                    let operators: Vec<Term> = operators.iter().map(operator).collect();
+                    error_struct(env, code, &message, &[(atoms::operators(), operators.encode(env))])
+                }
+                LoadError::Model(ModelError::Io { source, .. }) => {
+                    error_struct(env, code, &format!("{message}: {source}"), &[])
+                }
+                _ => error_struct(env, code, &message, &[]),
+            }
+        }
+    };
+    (atoms::error(), why).encode(env)
 }
 
 fn power_atom(power: Power) -> Atom {

@@ -67,7 +67,8 @@ defmodule Dala.Gpu.Compute.Native do
   def kernels(_device), do: nif()
   def define(_device, _name, _expression, _inputs, _params), do: nif()
 
-  def load_model(_device, _name, _path, _tag), do: nif()
+  def load_model(_device, _name, _path, _sizes, _tag), do: nif()
+  def run_model(_device, _name, _inputs, _tag), do: nif()
   def model(_device, _name), do: nif()
   def imagenet_classes, do: nif()
 

@@ -79,6 +79,23 @@ defmodule Dala.Gpu.Compute.Runtime do
     end
   end
 
+  # Runs a model; its outputs are new buffers, which count as made here.
+  def run_model(name, inputs) do
+    run = fn device ->
+      tag = make_ref()
+      :ok = Native.run_model(device, name, inputs, tag)
+      answer(tag)
+    end
+
+    with {:ok, outputs} <- make(0, run), {:ok, device} <- device() do
+      bytes = outputs |> Enum.map(&elem(Native.buffer_info(&1), 3)) |> Enum.sum()
+      collect(device, bytes)
+      {:ok, outputs}
+    end
+  rescue
+    ArgumentError -> {:error, not_a_buffer(inputs)}
+  end
+
   def info(ref) do
     {:ok, Native.buffer_info(ref)}
   rescue
