@@ -138,6 +138,10 @@ impl Reader<'_> {
     /// Adds a tensor of the file to those there are.
     fn count(&mut self, tensor: &Tensor) -> Result<(), ModelError> {
         self.elements = self.elements.saturating_add(tensor.data.len());
+        // Integers of more than a byte are shapes and places.
+        if tensor.ty.dtype.is_float() || tensor.ty.dtype.size() == 1 {
+            self.parameters = self.parameters.saturating_add(tensor.data.len());
+        }
         if self.elements <= MAX_WEIGHTS {
             return Ok(());
         }
@@ -152,9 +156,6 @@ impl Reader<'_> {
             let number = self.scope().define(&tensor.name)?;
             let tensor = read_tensor(tensor, self.folder, |name| format!("weight `{name}`"))?;
             self.count(&tensor)?;
-            if tensor.ty.dtype.is_float() {
-                self.parameters += tensor.data.len();
-            }
             graph.constants.insert(number, tensor);
         }
         let mut ports = Vec::new();

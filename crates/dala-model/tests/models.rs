@@ -4,6 +4,7 @@
 
 mod builder;
 mod support;
+mod zoo_table;
 
 use builder::Net;
 use dala_compute::{Buffer, DType, Device, Params, Pipeline, Stage, Transient};
@@ -356,6 +357,30 @@ fn values_decide_what_runs() {
             assert_eq!(rounds, [2.0, 4.0, 4.0, 8.0, 8.0, 16.0], "{name}");
             let (last, dims, _) = run(&[-1.0, -3.0, -8.0], 1);
             assert_eq!((last, dims), (vec![2.0, 6.0, 16.0], vec![1, 3]), "{name}");
+        }
+    }
+}
+
+/// A rate of 64 bits decides by itself, on devices without such integers too.
+#[test]
+fn single_numbers_decide_on_every_device() {
+    let branch = |op: &str, output: &str| Net::new(16).node(op, &["x"], output, vec![]).output(output);
+    let branches = vec![branch("Neg", "n").inside("then_branch"), branch("Relu", "p").inside("else_branch")];
+    let net = Net::new(16)
+        .x(&[-1])
+        .input("rate", builder_type::INT64, &[])
+        .tensor("fast", builder::integers(&[], &[16000]))
+        .node("Equal", &["rate", "fast"], "is_fast", vec![])
+        .node_of("If", &["is_fast"], &["y"], branches)
+        .typed_output("y", builder_type::FLOAT);
+    let model = Model::read(net.bytes()).unwrap();
+    for name in devices() {
+        let device = Device::open(&name).unwrap();
+        let session = Session::new(&device, &model);
+        let x = Buffer::from_slice(&device, &[1.0f32, -2.0], [2]).unwrap();
+        for (rate, expected) in [(16000i64, [-1.0, 2.0]), (8000, [1.0, 0.0]), (16000, [-1.0, 2.0])] {
+            let rate = Buffer::from_slice(&device, &[rate], []).unwrap();
+            assert_eq!(session.run(&[&x, &rate]).unwrap()[0].read::<f32>().unwrap(), expected, "{name}");
         }
     }
 }

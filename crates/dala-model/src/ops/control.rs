@@ -6,7 +6,7 @@ use super::operator::{Control, Operator};
 const MANY: usize = 1 << 16;
 
 pub(super) const DYNAMIC_QUANTIZE_LSTM: Operator =
-    Operator::control("com.microsoft.DynamicQuantizeLSTM", Control::QuantizedLstm).inputs(7, 12).outputs(3);
+    Operator::control("com.microsoft.DynamicQuantizeLSTM", Control::QuantizedLstm).inputs(3, 12).outputs(3);
 pub(super) const IF: Operator = Operator::control("If", Control::If).inputs(1, 1).outputs(MANY);
 pub(super) const LOOP: Operator = Operator::control("Loop", Control::Loop).inputs(0, MANY).outputs(MANY);
 pub(super) const SCAN: Operator = Operator::control("Scan", Control::Scan).inputs(1, MANY).outputs(MANY);
