@@ -1,5 +1,8 @@
 //! The launcher of moves: words in another order, row by row. Rows that stay rows move in vectors; where these begin at any
 //! element, the last one of a row may overlap the one before and write the same.
+//!
+//! Where columns become rows, a CPU moves a piece of every row before the next pieces: what lies side by side in the input is then
+//! read while it is in the cache.
 
 use cubecl::ir::UIntKind;
 use cubecl::prelude::*;
@@ -30,16 +33,25 @@ fn width(task: &StridedCopy, facts: &DeviceFacts) -> usize {
     common(written, &[task.from, a, b, c])
 }
 
+/// Whether pieces are moved before rows.
+fn across(task: &StridedCopy, facts: &DeviceFacts) -> bool {
+    facts.cpu && task.column_stride != 1
+}
+
 /// How many vectors of a row one unit moves.
-fn chunk(vectors: usize, facts: &DeviceFacts) -> usize {
-    if facts.cpu { vectors.max(1) } else { vectors.clamp(1, 8) }
+fn chunk(task: &StridedCopy, vectors: usize, facts: &DeviceFacts) -> usize {
+    match (facts.cpu, across(task, facts)) {
+        (true, false) => vectors.max(1),
+        (true, true) => vectors.clamp(1, 4),
+        (false, _) => vectors.clamp(1, 8),
+    }
 }
 
 /// Width, vectors of a row, and pieces that a row is cut into.
 fn sizes(task: &StridedCopy, facts: &DeviceFacts) -> (usize, usize, usize) {
     let width = width(task, facts);
     let vectors = task.columns.div_ceil(width);
-    (width, vectors, vectors.div_ceil(chunk(vectors, facts)))
+    (width, vectors, vectors.div_ceil(chunk(task, vectors, facts)))
 }
 
 impl Launcher for StridedCopy {
@@ -70,7 +82,8 @@ impl Launcher for StridedCopy {
         // Negative distances wrap around, and back when they are added.
         let [a, b, c] = self.strides.map(|words| words as i32 as u32);
         let [_, size_b, size_c] = self.axes.map(|size| size as u32);
-        let (cubes, dim, chunk) = (geometry.count(), CubeDim::new_1d(geometry.units), chunk(vectors, facts) as u32);
+        let (cubes, dim, chunk) =
+            (geometry.count(), CubeDim::new_1d(geometry.units), chunk(self, vectors, facts) as u32);
         macro_rules! launch_with {
             ($type:ty) => {
                 // SAFETY: every word is found and goes inside, as was just checked, and the buffers hold as many as the task says.
@@ -95,9 +108,10 @@ impl Launcher for StridedCopy {
                         vectors as u32,
                         chunk,
                         pieces as u32,
-                        items as u32,
+                        self.rows() as u32,
                         geometry.steps,
                         self.column_stride == 1,
+                        across(self, facts),
                         (pieces == 1 && vectors <= FEW).then_some(vectors as u32),
                         layout,
                         bound.compiled.clone(),
@@ -165,18 +179,23 @@ fn move_rows<E: Numeric, N: Size>(
     vectors: u32,
     chunk: u32,
     pieces: u32,
-    items: u32,
+    rows: u32,
     steps: u32,
     #[comptime] along: bool,
+    #[comptime] across: bool,
     #[comptime] few: Option<u32>,
     #[comptime] layout: Layout,
     #[comptime] compiled: CompileCount,
 ) {
     count_compilation(compiled);
     let first = ABSOLUTE_POS as u32 * steps;
-    let end = min(first + steps, items);
+    let end = min(first + steps, rows * pieces);
     let mut piece = first % pieces;
     let mut row = first / pieces;
+    if comptime!(across) {
+        piece = first / rows;
+        row = first % rows;
+    }
     // Where the row is along the axes: counted, because rows may be short and divisions take long.
     let mut at_c = row % size_c;
     let mut at_b = (row / size_c) % size_b;
@@ -195,9 +214,12 @@ fn move_rows<E: Numeric, N: Size>(
                 move_vector::<E, N>(from, to, read, write, vector, column, columns, along, layout);
             }
         }
-        piece += 1u32;
-        if piece == pieces {
-            piece = 0u32;
+        let mut next_row = true.runtime();
+        if !comptime!(across) {
+            piece += 1u32;
+            next_row = piece == pieces;
+        }
+        if next_row {
             row += 1u32;
             at_c += 1u32;
             if at_c == size_c {
@@ -207,6 +229,15 @@ fn move_rows<E: Numeric, N: Size>(
                     at_b = 0u32;
                     at_a += 1u32;
                 }
+            }
+            if comptime!(across) {
+                if row == rows {
+                    row = 0u32;
+                    at_a = 0u32;
+                    piece += 1u32;
+                }
+            } else {
+                piece = 0u32;
             }
         }
     }
