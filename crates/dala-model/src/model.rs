@@ -346,6 +346,14 @@ mod tests {
     }
 
     #[test]
+    fn one_may_not_be_enough_for_a_batch() {
+        let third =
+            Model::read(single(13, "Gather", &[-1, 4], vec![crate::builder::list(&[2])], vec![]).bytes()).unwrap();
+        assert_eq!((third.smallest_batch(), third.fixed_batch()), (3, None));
+        assert!(third.resolve(5).is_ok() && third.resolve(2).is_err());
+    }
+
+    #[test]
     fn any_size_may_be_open_until_a_call() {
         let model = Model::read(single(13, "Relu", &[-1, 2, -1], vec![], vec![]).bytes()).unwrap();
         assert_eq!(model.open_sizes(), ["n"]);
