@@ -17,6 +17,7 @@ enum Kind {
     TensorType,
     Shape,
     Function,
+    Tensor,
 }
 
 impl Kind {
@@ -30,6 +31,7 @@ impl Kind {
             Kind::Type | Kind::TensorType => "the type of an input or output",
             Kind::Shape => "the shape of an input or output",
             Kind::Function => "a function",
+            Kind::Tensor => "a tensor",
         }
     }
 
@@ -43,6 +45,8 @@ impl Kind {
             (Kind::Attribute, 6) => Some(Kind::Graph),
             (Kind::Model, 25) => Some(Kind::Function),
             (Kind::Function, 7) => Some(Kind::Node),
+            (Kind::Function, 11) => Some(Kind::Attribute),
+            (Kind::Graph | Kind::Attribute, 5) => Some(Kind::Tensor),
             (Kind::Value, 2) => Some(Kind::Type),
             (Kind::Type, 1) => Some(Kind::TensorType),
             (Kind::TensorType, 2) => Some(Kind::Shape),
@@ -69,10 +73,11 @@ impl Counts {
             (Kind::Node, 1 | 2) | (Kind::Function, 4 | 5) => {
                 (&mut self.names, MAX_NAMES, "names of inputs and outputs of nodes")
             }
-            (Kind::Node, 5) => (&mut self.attributes, MAX_ATTRIBUTES, "attributes"),
+            (Kind::Node, 5) | (Kind::Function, 11) => (&mut self.attributes, MAX_ATTRIBUTES, "attributes"),
             (Kind::Attribute, 9) => (&mut self.names, MAX_NAMES, "texts of attributes"),
             (Kind::Attribute, 5) => (&mut self.values, MAX_VALUES, "weights, inputs and outputs"),
             (Kind::Shape, 1) => (&mut self.dimensions, MAX_DIMENSIONS, "dimensions of inputs and outputs"),
+            (Kind::Tensor, 13) => (&mut self.names, MAX_NAMES, "texts about weights in other files"),
             (Kind::Model, 8 | 25) => (&mut self.entries, MAX_VALUES, "operator sets"),
             _ => return Ok(()),
         };

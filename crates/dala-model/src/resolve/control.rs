@@ -34,7 +34,7 @@ impl<'a> Walk<'a> {
             Control::Scan => self.scan(at, &inputs),
             Control::List => {
                 let numbers = (0..inputs.len()).map(|place| at.tensor(&inputs, place));
-                Ok(vec![Held::List(numbers.collect::<Result<_, _>>()?)])
+                self.list(at, numbers.collect::<Result<_, _>>()?)
             }
             Control::Insert => {
                 let (mut list, new) = (at.list(&inputs, 0)?.to_vec(), at.tensor(&inputs, 1)?);
@@ -43,7 +43,7 @@ impl<'a> Walk<'a> {
                     _ => list.len(),
                 };
                 list.insert(place, new);
-                Ok(vec![Held::List(list)])
+                self.list(at, list)
             }
             Control::Erase => {
                 let mut list = at.list(&inputs, 0)?.to_vec();
@@ -55,7 +55,7 @@ impl<'a> Walk<'a> {
                         .ok_or_else(|| at.bad("the list", "one that is not empty", "an empty one"))?,
                 };
                 list.remove(place);
-                Ok(vec![Held::List(list)])
+                self.list(at, list)
             }
             Control::At => {
                 let list = at.list(&inputs, 0)?;
@@ -75,6 +75,26 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// A list that a node makes.
+    fn list(&mut self, at: At<'_>, list: Vec<usize>) -> Result<Vec<Held>, ModelError> {
+        self.budget.list(list.len(), &at.node.name)?;
+        Ok(vec![Held::List(Arc::new(list))])
+    }
+
+    /// Holds on to what a loop made so far, of which `settled` are known, and to what it carries on.
+    fn keep(&mut self, settled: &mut usize, new: &[usize], carried: &[Held]) {
+        let kept = &mut self.frame().kept;
+        kept.truncate(*settled);
+        kept.extend(new);
+        *settled = kept.len();
+        for held in carried {
+            match held {
+                Held::Tensor(number) => kept.push(*number),
+                Held::List(numbers) => kept.extend(&**numbers),
+            }
+        }
+    }
+
     /// A loop: its body once for each round, until it or a number of rounds says stop.
     fn repeat(&mut self, at: At<'a>, inputs: &[Option<Held>]) -> Result<Vec<Held>, ModelError> {
         let body = at.graph("body")?;
@@ -91,9 +111,11 @@ impl<'a> Walk<'a> {
         let collected = body.outputs.len().checked_sub(1 + carried.len());
         let collected = collected.filter(|_| body.inputs.len() == 2 + carried.len()).ok_or_else(|| at.missing())?;
         let mut rounds: Vec<Vec<usize>> = vec![Vec::new(); collected];
-        let mut round: i64 = 0;
+        let (mut round, mut settled, mut new): (i64, usize, Vec<usize>) = (0, 0, Vec::new());
+        self.frame().kept.clear();
         while most.is_none_or(|most| round < most) {
-            self.frame().kept = kept(&carried, &rounds);
+            self.budget.step(1, &at.node.name)?;
+            self.keep(&mut settled, &new, &carried);
             if let Some(condition) = condition {
                 self.frame().kept.push(condition);
                 if !self.truth(at, condition, "the condition")? {
@@ -115,10 +137,7 @@ impl<'a> Walk<'a> {
             let mut made: Vec<Held> = made.collect();
             let scanned = made.split_off(made.len() - collected);
             carried = made;
-            for (list, held) in rounds.iter_mut().zip(scanned) {
-                let Held::Tensor(number) = held else { return Err(at.missing()) };
-                list.push(number);
-            }
+            new = at.gather(&mut rounds, scanned)?;
             round += 1;
         }
         self.collect(at, body, carried, &rounds, &vec![0; collected])
@@ -152,8 +171,11 @@ impl<'a> Walk<'a> {
             return Err(at.too_long());
         }
         let mut rounds: Vec<Vec<usize>> = vec![Vec::new(); collected];
+        let (mut settled, mut new) = (0, Vec::new());
+        self.frame().kept.clear();
         for round in 0..length {
-            self.frame().kept = kept(&carried, &rounds);
+            self.budget.step(1, &at.node.name)?;
+            self.keep(&mut settled, &new, &carried);
             let mut given = std::mem::take(&mut carried);
             for (place, number) in scanned.iter().enumerate() {
                 let here = if backwards.get(place) == Some(&1) { length - 1 - round } else { round };
@@ -164,10 +186,7 @@ impl<'a> Walk<'a> {
             let mut made = self.inline(body, given)?;
             let own = made.split_off(states);
             carried = made;
-            for (list, held) in rounds.iter_mut().zip(own) {
-                let Held::Tensor(number) = held else { return Err(at.missing()) };
-                list.push(number);
-            }
+            new = at.gather(&mut rounds, own)?;
         }
         for (list, backwards) in rounds.iter_mut().zip(&made_backwards) {
             if *backwards == 1 {
@@ -186,7 +205,8 @@ impl<'a> Walk<'a> {
         rounds: &[Vec<usize>],
         axes: &[i64],
     ) -> Result<Vec<Held>, ModelError> {
-        self.frame().kept = kept(&carried, rounds);
+        self.frame().kept.clear();
+        self.keep(&mut 0, &rounds.concat(), &carried);
         let mut outputs = carried;
         let first = body.outputs.len() - rounds.len();
         for (place, (list, axis)) in rounds.iter().zip(axes).enumerate() {
@@ -253,7 +273,7 @@ impl<'a> Walk<'a> {
             list.push(piece);
             start += size;
         }
-        Ok(vec![Held::List(list)])
+        self.list(at, list)
     }
 
     /// Tensors one after the other along an axis, which may be a new one.
@@ -279,6 +299,7 @@ impl<'a> Walk<'a> {
         attributes: &[(String, Attribute)],
         inputs: &[usize],
     ) -> Result<usize, ModelError> {
+        self.budget.step(1 + inputs.len() / 16, &at.node.name)?;
         let operator = ops::find("", operator).ok_or_else(|| at.missing())?;
         let used = Use { name: &at.node.name, operator, attributes, opset: OPSET, outputs: vec![String::new()] };
         let inputs: Vec<Option<usize>> = inputs.iter().copied().map(Some).collect();
@@ -304,15 +325,6 @@ impl<'a> Walk<'a> {
     fn truth(&mut self, at: At<'_>, number: usize, what: &str) -> Result<bool, ModelError> {
         Ok(self.integer(at, number, what)? != 0)
     }
-}
-
-/// What a loop holds on to while its body runs.
-fn kept(carried: &[Held], rounds: &[Vec<usize>]) -> Vec<usize> {
-    let numbers = |held: &Held| match held {
-        Held::Tensor(number) => vec![*number],
-        Held::List(numbers) => numbers.clone(),
-    };
-    carried.iter().flat_map(numbers).chain(rounds.iter().flatten().copied()).collect()
 }
 
 /// The node that is walked, and what is said about it.
@@ -375,6 +387,17 @@ impl<'a> At<'a> {
             }),
             _ => Err(self.missing()),
         }
+    }
+
+    /// Adds what a round made to what those before it did; gives the numbers.
+    fn gather(self, rounds: &mut [Vec<usize>], made: Vec<Held>) -> Result<Vec<usize>, ModelError> {
+        let mut new = Vec::with_capacity(made.len());
+        for (list, held) in rounds.iter_mut().zip(made) {
+            let Held::Tensor(number) = held else { return Err(self.missing()) };
+            list.push(number);
+            new.push(number);
+        }
+        Ok(new)
     }
 
     fn missing(self) -> ModelError {
