@@ -204,3 +204,59 @@ fn within(
     attribute.g = Some(graph.encode_to_vec().into());
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builder::{Net, float};
+    use crate::proto::OperatorSetIdProto;
+
+    fn used(op: &str, input: String, output: String) -> NodeProto {
+        let (input, output, op_type) = (vec![input], vec![output], op.to_owned());
+        NodeProto { input, output, op_type, domain: "own".to_owned(), ..NodeProto::default() }
+    }
+
+    fn function(name: &str, node: Vec<NodeProto>) -> FunctionProto {
+        let [input, output] = ["a", "b"].map(|name| vec![name.to_owned()]);
+        FunctionProto {
+            name: name.to_owned(),
+            domain: "own".to_owned(),
+            input,
+            output,
+            node,
+            ..FunctionProto::default()
+        }
+    }
+
+    /// What reading `uses` uses of the first function comes to.
+    fn code(functions: Vec<FunctionProto>, uses: usize) -> &'static str {
+        let mut net = Net::new(13).x(&[-1, 4]);
+        let name = |number: usize| if number == 0 { "x".to_owned() } else { format!("v{number}") };
+        net.graph().node = (0..uses).map(|number| used("F", name(number), name(number + 1))).collect();
+        net.model.functions = functions;
+        net.model.opset_import.push(OperatorSetIdProto { domain: "own".to_owned(), version: 1 });
+        net.output(&name(uses)).code()
+    }
+
+    #[test]
+    fn functions_that_use_themselves_are_refused() {
+        let own =
+            |next: &str| vec![used(next, "a".to_owned(), "m".to_owned()), used(next, "m".to_owned(), "b".to_owned())];
+        assert_eq!(code(vec![function("F", own("F"))], 1), "too_large");
+        assert_eq!(code(vec![function("F", own("G")), function("G", own("F"))], 1), "too_large");
+    }
+
+    #[test]
+    fn what_uses_come_to_is_counted() {
+        let mut node = NodeProto { domain: String::new(), ..used("Neg", "a".to_owned(), "b".to_owned()) };
+        assert_eq!(code(vec![function("F", vec![node.clone()])], 2000), "read");
+        // Each use copies the floats, whether they are the node's or the function's.
+        let floats = AttributeProto { floats: vec![0.5; 50_000], ..float("big", 1.0) };
+        let mut with_default = function("F", vec![node.clone()]);
+        with_default.attribute_proto = vec![floats.clone()];
+        with_default.node[0].attribute = vec![AttributeProto { ref_attr_name: "big".to_owned(), ..float("f", 1.0) }];
+        assert_eq!(code(vec![with_default], 2000), "too_large");
+        node.attribute = vec![floats];
+        assert_eq!(code(vec![function("F", vec![node])], 2000), "too_large");
+    }
+}

@@ -199,7 +199,7 @@ mod tests {
     use prost::Message;
 
     use super::*;
-    use crate::proto::{GraphProto, ModelProto, NodeProto};
+    use crate::proto::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto};
 
     fn model(graph: GraphProto) -> Vec<u8> {
         ModelProto { ir_version: 8, graph: Some(graph), ..ModelProto::default() }.encode_to_vec()
@@ -221,6 +221,10 @@ mod tests {
     fn parts_are_counted() {
         let nodes = vec![NodeProto::default(); MAX_NODES + 1];
         assert_eq!(scan(&model(GraphProto { node: nodes, ..GraphProto::default() })).unwrap_err().code(), "too_large");
+        let attributes = vec![AttributeProto::default(); MAX_ATTRIBUTES + 1];
+        let functions = vec![FunctionProto { attribute_proto: attributes, ..FunctionProto::default() }];
+        let file = ModelProto { graph: Some(GraphProto::default()), functions, ..ModelProto::default() };
+        assert_eq!(scan(&file.encode_to_vec()).unwrap_err().code(), "too_large");
         let inner = NodeProto { input: vec![String::new(); MAX_NAMES + 1], ..NodeProto::default() };
         let graph = GraphProto { node: vec![inner], ..GraphProto::default() };
         assert_eq!(scan(&model(graph)).unwrap_err().code(), "too_large");

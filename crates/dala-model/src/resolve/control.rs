@@ -240,6 +240,11 @@ impl<'a> Walk<'a> {
         let from_start = if axis < 0 { axis + dims.len() as i64 } else { axis };
         let size = usize::try_from(from_start).ok().and_then(|axis| dims.get(axis).copied());
         let size = size.ok_or_else(|| at.bad("axis", format!("an axis of {}", dims.len()), axis))?;
+        // A tensor may have far more slices than a list has room for.
+        let few = |count: usize| match count <= MAX_LAYERS {
+            true => Ok(count),
+            false => Err(at.too_long()),
+        };
         let (sizes, keep) = match inputs.get(1) {
             Some(Some(_)) => {
                 let number = at.tensor(inputs, 1)?;
@@ -249,12 +254,12 @@ impl<'a> Walk<'a> {
                     data.iter().map(|size| usize::try_from(size.as_i64()).unwrap_or_default()).collect();
                 match (single, sizes.first()) {
                     (true, Some(&each)) if each > 0 => {
-                        ((0..size.div_ceil(each)).map(|place| each.min(size - place * each)).collect(), true)
+                        ((0..few(size.div_ceil(each))?).map(|place| each.min(size - place * each)).collect(), true)
                     }
                     _ => (sizes, true),
                 }
             }
-            _ => (vec![1; size], at.int("keepdims", 1)? == 1),
+            _ => (vec![1; few(size)?], at.int("keepdims", 1)? == 1),
         };
         if sizes.iter().fold(0usize, |sum, size| sum.saturating_add(*size)) != size || sizes.len() > MAX_LAYERS {
             return Err(at.bad("the sizes", format!("some that come to {size}"), format!("{} of them", sizes.len())));
@@ -416,7 +421,65 @@ impl<'a> At<'a> {
     }
 
     fn too_long(self) -> ModelError {
-        let what = format!("the number of rounds of node `{}`", shown(&self.node.name));
+        let what = format!("the number of rounds or pieces of node `{}`", shown(&self.node.name));
         ModelError::TooLarge { what, limit: MAX_LAYERS.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::builder::{Net, int, integers};
+    use crate::proto::{TensorProto, element_type};
+
+    fn body() -> Net {
+        Net::new(13).input("i", element_type::INT64, &[]).input("on", element_type::BOOL, &[]).input(
+            "c",
+            element_type::FLOAT,
+            &[],
+        )
+    }
+
+    /// A loop of that body for so many rounds; what it carries starts with `first`.
+    fn looped(body: Net, rounds: i64, net: Net, first: &str) -> Net {
+        let truth = TensorProto { data_type: element_type::BOOL, int32_data: vec![1], ..TensorProto::default() };
+        net.tensor("most", integers(&[], &[rounds])).tensor("true", truth).node(
+            "Loop",
+            &["most", "true", first],
+            "y",
+            vec![body.inside("body")],
+        )
+    }
+
+    /// The error of reading, in words.
+    fn refusal(net: &Net) -> String {
+        net.resolve(1).map(|_| ()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn loops_end() {
+        let x = || Net::new(13).x(&[-1, 4]);
+        let nothing = body().output("on").output("c");
+        let long = looped(nothing.clone(), 1 << 62, x(), "x").output("y");
+        assert!(refusal(&long).contains("rounds or pieces of node `the_y`"), "{}", refusal(&long));
+        // A loop in a loop that computes nothing has no layers to count.
+        let inner = body().node("Loop", &["most", "true", "c"], "d", vec![nothing.inside("body")]);
+        let nested = looped(inner.output("on").output("d"), 50_000, x(), "x").output("y");
+        assert!(refusal(&nested).contains("as often as they run, at node `the_d`"), "{}", refusal(&nested));
+    }
+
+    #[test]
+    fn lists_have_an_end() {
+        let grows = body().node("SequenceInsert", &["c", "x"], "d", vec![]).output("on").output("d");
+        let net = Net::new(13).x(&[-1, 4]).node("SequenceEmpty", &[], "none", vec![]);
+        let length = |rounds| {
+            let net = looped(grows.clone(), rounds, net.clone(), "none");
+            net.node("SequenceLength", &["y"], "length", vec![]).output("length")
+        };
+        assert!(length(100).resolve(1).is_ok());
+        assert!(refusal(&length(90_000)).contains("tensors in all lists at node `the_d`"));
+        // Before memory is taken for the pieces.
+        let cut = Net::new(13).x(&[1 << 30, 1]).node("SplitToSequence", &["x"], "l", vec![int("axis", 0)]);
+        let cut = cut.node("SequenceLength", &["l"], "length", vec![]).output("length");
+        assert_eq!(cut.code(), "too_large");
     }
 }
