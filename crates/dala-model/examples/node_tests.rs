@@ -11,13 +11,14 @@ use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
-use dala_compute::{Buffer, Device};
-use dala_model::proto::{GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
-use dala_model::{LoadError, Model, ModelError, Session};
-use dala_spec::{Data, TensorType};
+use dala_compute::Device;
+use dala_model::proto::{ModelProto, TensorProto, ValueInfoProto};
 use prost::Message;
+use values::{difference, elements, run};
+
+#[path = "../tests/support/values.rs"]
+mod values;
 
 /// The versions of the operators that are read; what is older or newer is read as the nearest.
 const OLDEST: i64 = 7;
@@ -163,100 +164,21 @@ impl Case {
             let inputs: Vec<TensorProto> = inputs.iter().flatten().cloned().collect();
             let found = match run(device, &self.model, &inputs) {
                 Ok(found) => found,
-                Err(error) if error.is_wrong => return Verdict::Wrong(error.text),
-                Err(error) => return Verdict::Refused(error.text),
+                Err(error) if error.code() == "internal" => return Verdict::Wrong(error.to_string()),
+                Err(error) => return Verdict::Refused(error.to_string()),
             };
             for (place, (expected, found)) in outputs.iter().flatten().zip(&found).enumerate() {
                 let expected = match elements(expected.clone()) {
                     Ok(expected) => expected,
                     Err(error) => return Verdict::Refused(error.to_string()),
                 };
-                if let Some(why) = self.difference(found, &expected) {
+                let is_float = expected.0.dtype.is_float();
+                let allowed = |value: f64| if is_float { self.atol + self.rtol * value.abs() } else { 0.0 };
+                if let Some(why) = difference(found, &expected, allowed) {
                     return Verdict::Wrong(format!("output {place}: {why}"));
                 }
             }
         }
         Verdict::Passed
     }
-
-    fn difference(&self, found: &(TensorType, Arc<Data>), expected: &(TensorType, Arc<Data>)) -> Option<String> {
-        if found.0 != expected.0 {
-            return Some(format!("{} instead of {}", found.0, expected.0));
-        }
-        let is_float = expected.0.dtype.is_float();
-        let same =
-            |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= self.atol + self.rtol * b.abs();
-        let pairs = || found.1.iter().zip(expected.1.iter()).enumerate();
-        let differs = |a: &dala_spec::Scalar, b: &dala_spec::Scalar| {
-            if is_float { !same(a.as_f64(), b.as_f64()) } else { a.as_i64() != b.as_i64() }
-        };
-        let (at, (a, b)) = pairs().find(|(_, (a, b))| differs(a, b))?;
-        let count = pairs().filter(|(_, (a, b))| differs(a, b)).count();
-        let away = || pairs().map(|(_, (a, b))| (a.as_f64() - b.as_f64()).abs());
-        let (largest, mean) = (away().fold(0.0, f64::max), away().sum::<f64>() / expected.1.len() as f64);
-        let (a, b) = if is_float {
-            (a.as_f64().to_string(), b.as_f64().to_string())
-        } else {
-            (a.as_i64().to_string(), b.as_i64().to_string())
-        };
-        Some(format!(
-            "element {at} is {a} instead of {b}, {count} of {} differ, by {mean:.2e} in the mean, at most by {largest:.2e}",
-            expected.1.len()
-        ))
-    }
-}
-
-/// The elements of a tensor, as a model would read them.
-fn elements(tensor: TensorProto) -> Result<(TensorType, Arc<Data>), ModelError> {
-    let output = ValueInfoProto { name: "y".to_owned(), r#type: None };
-    let node = NodeProto {
-        input: vec!["x".to_owned()],
-        output: vec!["y".to_owned()],
-        op_type: "Identity".to_owned(),
-        ..NodeProto::default()
-    };
-    let initializer = vec![TensorProto { name: "x".to_owned(), ..tensor }];
-    let graph = GraphProto { node: vec![node], initializer, output: vec![output], ..GraphProto::default() };
-    let set = dala_model::proto::OperatorSetIdProto { version: NEWEST, ..Default::default() };
-    let model = ModelProto { ir_version: 8, graph: Some(graph), opset_import: vec![set], functions: Vec::new() };
-    Ok(constant(&Model::read(model.encode_to_vec())?)?.unwrap_or_else(|| unreachable!("a weight is a constant")))
-}
-
-/// The first output of a model, if it depends on nothing.
-fn constant(model: &Model) -> Result<Option<(TensorType, Arc<Data>)>, ModelError> {
-    let network = model.resolve(model.smallest_batch())?;
-    let value = &network.values[network.outputs[0]];
-    Ok(value.constant.clone().map(|data| (value.ty.clone(), data)))
-}
-
-/// Why there is no result.
-struct Failed {
-    text: String,
-    /// Something that must not happen, whatever the file.
-    is_wrong: bool,
-}
-
-impl<E: Into<LoadError>> From<E> for Failed {
-    fn from(error: E) -> Failed {
-        let error = error.into();
-        Failed { text: error.to_string(), is_wrong: error.code() == "internal" }
-    }
-}
-
-/// What the outputs of a model are on the device.
-fn run(device: &Device, file: &ModelProto, inputs: &[TensorProto]) -> Result<Vec<(TensorType, Arc<Data>)>, Failed> {
-    let model = Model::read(file.encode_to_vec())?;
-    let mut buffers = Vec::new();
-    for port in model.inputs() {
-        let tensor = inputs.iter().find(|tensor| tensor.name == port.name).cloned().unwrap_or_default();
-        let (ty, data) = elements(tensor)?;
-        buffers.push(Buffer::from_bytes(device, &data.to_bytes(), ty.dtype, ty.shape)?);
-    }
-    let outputs = Session::new(device, &model).run(&buffers.iter().collect::<Vec<_>>())?;
-    let mut found = Vec::new();
-    for output in outputs {
-        let ty = TensorType::new(output.dtype(), output.shape().clone());
-        found.push((ty, Arc::new(output.read_data()?)));
-    }
-    Ok(found)
 }

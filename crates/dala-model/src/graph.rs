@@ -56,10 +56,12 @@ impl Node {
 }
 
 impl Graph {
-    /// Batch sizes above one that shapes in the file may have been written down for: what divides one of them, in order.
+    /// Batch sizes above one that a file may need: small ones, for what takes the second of a batch and the like, and what divides
+    /// a shape that is written down, in order.
     pub(crate) fn batches(&self) -> Vec<usize> {
         /// Each is tried, and a file may be hostile.
         const MOST: usize = 64;
+        const SMALL: usize = 8;
         const LARGEST: usize = 4096;
         let shapes = self.nodes.iter().filter(|node| node.operator.name == "Reshape");
         let shapes = shapes.filter_map(|node| self.constants.get(&(*node.inputs.get(1)?)?));
@@ -71,8 +73,8 @@ impl Graph {
         sizes.sort_unstable();
         sizes.dedup();
         sizes.truncate(MOST);
-        let divides = |batch: &usize| sizes.iter().any(|size| size.is_multiple_of(*batch));
-        (2..=LARGEST).filter(divides).take(MOST).collect()
+        let fits = |batch: &usize| *batch <= SMALL || sizes.iter().any(|size| size.is_multiple_of(*batch));
+        (2..=LARGEST).filter(fits).take(MOST).collect()
     }
 
     /// Puts the nodes in an order in which they can run, and drops those that no output needs.

@@ -40,6 +40,9 @@ extern crate self as dala_model;
 #[cfg(test)]
 #[path = "../tests/builder/mod.rs"]
 mod builder;
+#[cfg(test)]
+#[path = "../tests/support/cases.rs"]
+mod cases;
 
 pub use error::{ModelError, UnsupportedOperator};
 pub use kernel::{LoadError, LoadModel};

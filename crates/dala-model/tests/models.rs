@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and says what it saw")]
 
 mod builder;
+mod operators;
 mod support;
 
 use builder::Net;

@@ -1,6 +1,6 @@
 //! `MatMul`: the product of matrices, or of stacks of them, as NumPy's `matmul`.
 
-use dala_spec::{Data, Params, Scalar, Shape, SpecError, TensorType};
+use dala_spec::{DType, Data, Params, Scalar, Shape, SpecError, TensorType};
 
 use super::call::{NodeCall, broadcast};
 use super::operator::{Kind, Operator, Outcome};
@@ -11,7 +11,9 @@ use crate::op::Compute;
 pub(super) const MAT_MUL: Operator = Operator::new("MatMul", Kind::Matrices, infer).inputs(2, 2);
 
 fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
-    call.float()?;
+    if call.dtype(0)? != DType::S32 {
+        call.float()?;
+    }
     call.same_dtype(1)?;
     let ty = call.output(call.dtype(0)?, product(call, 1)?)?;
     Ok(Outcome::layer(MatMul, [call.input(0)?, call.input(1)?], ty))

@@ -266,6 +266,7 @@ mod tests {
     use super::OPERATORS;
     use super::operator::Kind;
     use crate::builder::{int, ints, list, single};
+    use crate::cases::{Case, Cases};
 
     #[test]
     fn operators_are_found_by_name() {
@@ -276,6 +277,14 @@ mod tests {
         assert!(super::find("", "Nothing").is_none());
         let trees = "TreeEnsembleRegressor";
         assert!(super::find("", trees).is_none() && super::find("ai.onnx.ml", trees).is_some());
+    }
+
+    #[test]
+    fn every_operator_has_cases() {
+        let cases = Cases::open().cases;
+        let missing = |name: &&str| !cases.iter().map(Case::operator).any(|operator| operator == *name);
+        let missing: Vec<&str> = OPERATORS.iter().map(|operator| operator.name).filter(missing).collect();
+        assert!(missing.is_empty(), "scripts/operator-cases has no cases of {missing:?}");
     }
 
     #[test]

@@ -35,7 +35,7 @@ fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     };
     // Up to version 10 there was one way only.
     let (default_coordinates, default_rounding) =
-        if call.opset < 11 { ("asymmetric", "floor") } else { ("half_pixel", "round_prefer_floor") };
+        if call.opset < 11 { ("asymmetric", "outwards") } else { ("half_pixel", "round_prefer_floor") };
     let coordinates = match call.text("coordinate_transformation_mode", default_coordinates)? {
         "half_pixel" => Coordinates::HalfPixel,
         "half_pixel_symmetric" => Coordinates::HalfPixelSymmetric,
@@ -49,6 +49,7 @@ fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
         "round_prefer_ceil" => Rounding::RoundPreferCeil,
         "floor" => Rounding::Floor,
         "ceil" => Rounding::Ceil,
+        "outwards" if call.opset < 11 => Rounding::Outwards,
         other => return Err(call.bad_attribute("nearest_mode", "a way of rounding", other)),
     };
     let named = match call.ints("axes")? {
@@ -180,6 +181,8 @@ enum Rounding {
     Floor,
     /// The one after.
     Ceil,
+    /// The one before where there are more elements than before, the one after where there are fewer.
+    Outwards,
 }
 
 /// An axis, and what becomes of it.
@@ -215,7 +218,8 @@ impl Axis {
     fn nearest(&self, coordinates: Coordinates, rounding: Rounding) -> Vec<i32> {
         let last = self.from.max(1) as f64 - 1.0;
         let round = |place: f64| match rounding {
-            Rounding::Floor => place.floor(),
+            Rounding::Outwards if self.scale < 1.0 => place.ceil(),
+            Rounding::Floor | Rounding::Outwards => place.floor(),
             Rounding::Ceil => place.ceil(),
             Rounding::RoundPreferFloor => (place - 0.5).ceil(),
             Rounding::RoundPreferCeil => (place + 0.5).floor(),

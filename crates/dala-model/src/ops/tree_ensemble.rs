@@ -311,7 +311,9 @@ fn outcome(
     let modes = modes.collect::<BTreeSet<i32>>().into_iter().collect();
     let is_classifier = labels.is_some();
     let trees = Trees { rows, features, columns, depth: forest.depth, modes, aggregate, transform, single, labels };
-    let scores = call.output(if is_classifier { DType::F32 } else { dtype }, vec![rows, targets])?;
+    // Only the newest form gives what it is given.
+    let made = if call.operator == TREE_ENSEMBLE.name { dtype } else { DType::F32 };
+    let scores = call.output(made, vec![rows, targets])?;
     let types = match is_classifier {
         true => vec![call.output(DType::S64, vec![rows])?, scores],
         false => vec![scores],

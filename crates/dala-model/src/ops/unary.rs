@@ -128,7 +128,7 @@ pub(super) const LEAKY_RELU: Operator = function("LeakyRelu", |call| {
 });
 
 pub(super) const RELU: Operator = function("Relu", |call| match call.dtype(0)? {
-    DType::S32 | DType::S64 => numbers(call, Each::new("relu")),
+    DType::S8 | DType::S16 | DType::S32 | DType::S64 => numbers(call, Each::new("relu")),
     _ => floats(call, Each::new("relu")),
 });
 

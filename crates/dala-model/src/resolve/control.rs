@@ -39,7 +39,7 @@ impl<'a> Walk<'a> {
             Control::Insert => {
                 let (mut list, new) = (at.list(&inputs, 0)?.to_vec(), at.tensor(&inputs, 1)?);
                 let place = match inputs.get(2) {
-                    Some(Some(_)) => self.place(at, at.tensor(&inputs, 2)?, list.len() + 1)?,
+                    Some(Some(_)) => self.place(at, at.tensor(&inputs, 2)?, list.len(), list.len() + 1)?,
                     _ => list.len(),
                 };
                 list.insert(place, new);
@@ -48,7 +48,7 @@ impl<'a> Walk<'a> {
             Control::Erase => {
                 let mut list = at.list(&inputs, 0)?.to_vec();
                 let place = match inputs.get(1) {
-                    Some(Some(_)) => self.place(at, at.tensor(&inputs, 1)?, list.len())?,
+                    Some(Some(_)) => self.place(at, at.tensor(&inputs, 1)?, list.len(), list.len())?,
                     _ => list
                         .len()
                         .checked_sub(1)
@@ -59,7 +59,7 @@ impl<'a> Walk<'a> {
             }
             Control::At => {
                 let list = at.list(&inputs, 0)?;
-                let place = self.place(at, at.tensor(&inputs, 1)?, list.len())?;
+                let place = self.place(at, at.tensor(&inputs, 1)?, list.len(), list.len())?;
                 Ok(vec![Held::Tensor(list[place])])
             }
             Control::Length => {
@@ -311,12 +311,12 @@ impl<'a> Walk<'a> {
         self.apply(&used, &inputs)?.first().copied().ok_or_else(|| at.missing())
     }
 
-    /// A place in a list, counted from the end if it is negative.
-    fn place(&mut self, at: At<'_>, number: usize, len: usize) -> Result<usize, ModelError> {
+    /// One of `count` places in a list, counted from its end if it is negative.
+    fn place(&mut self, at: At<'_>, number: usize, len: usize, count: usize) -> Result<usize, ModelError> {
         let place = self.integer(at, number, "the place in the list")?;
         let from_start = if place < 0 { place.checked_add(len as i64) } else { Some(place) };
-        let found = from_start.and_then(|place| usize::try_from(place).ok()).filter(|place| *place < len);
-        found.ok_or_else(|| at.bad("the place in the list", format!("one of {len}"), place))
+        let found = from_start.and_then(|place| usize::try_from(place).ok()).filter(|place| *place < count);
+        found.ok_or_else(|| at.bad("the place in the list", format!("one of {count}"), place))
     }
 
     fn integer(&mut self, at: At<'_>, number: usize, what: &str) -> Result<i64, ModelError> {
