@@ -26,7 +26,7 @@ pub const MAX_STEPS: usize = 400_000;
 /// Entries of all lists of tensors that nodes make.
 pub const MAX_LISTED: usize = 1 << 24;
 /// Bytes that the uses of a file's functions come to.
-pub const MAX_FUNCTION_BYTES: usize = 256 << 20;
+pub const MAX_FUNCTION_BYTES: usize = 128 << 20;
 /// How often the weights of a model may read all of another file.
 pub const MAX_EXTERNAL_READS: u64 = 4;
 /// How often the host looks at values in one run of a model, to decide what comes next.

@@ -3,6 +3,12 @@
 //!
 //! `DALA_MALFORMED_FILES` says how many, `DALA_MALFORMED_SEED` which. Files that fail are kept among the system's temporary files;
 //! `DALA_MALFORMED_FILE` is one to try again.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "it says what it found, and fails by panicking"
+)]
 
 mod builder;
 mod hostile;
@@ -62,9 +68,9 @@ fn processor_time(start: Instant) -> Duration {
 
 /// A file of some kind.
 fn make(random: &mut Random, seeds: &[dala_model::proto::ModelProto]) -> (&'static str, Vec<u8>) {
-    let (mut kind, mut model) = match random.below(4) {
+    let (mut kind, mut model) = match random.below(10) {
         0 => bomb(random),
-        1 => ("damaged", random.pick(&seeds[..OWN])),
+        1..=3 => ("damaged", random.pick(&seeds[..OWN])),
         _ => ("damaged", random.pick(seeds)),
     };
     if kind == "damaged" || random.chance(25) {

@@ -7,8 +7,11 @@ use dala_model::proto::{
     TensorProto, attribute_type, element_type,
 };
 
+/// Makes a file of a kind.
+type Maker = fn(&mut Random) -> Net;
+
 /// The kinds, by name.
-const KINDS: [(&str, fn(&mut Random) -> Net); 24] = [
+const KINDS: [(&str, Maker); 24] = [
     ("sizes", sizes),
     ("results", results),
     ("factors", factors),
@@ -576,7 +579,7 @@ fn chain(random: &mut Random) -> Net {
 
 /// A node that reads very many others.
 fn wide(random: &mut Random) -> Net {
-    let count = random.pick(&[100, 1000, 3000]);
+    let count = random.pick(&[100, 500]);
     let mut net = Net::new(13).x(&[-1, 4]);
     let names: Vec<String> = (0..count).map(|number| format!("v{number}")).collect();
     let inputs: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -1,7 +1,7 @@
 //! Files that are not as they should be: what they are made from, and how they are damaged.
 //!
 //! Whoever includes this has a `Random` beside it.
-#![allow(dead_code, reason = "each program uses another part")]
+#![allow(dead_code, unused_imports, reason = "each program uses another part")]
 
 mod bombs;
 mod damage;

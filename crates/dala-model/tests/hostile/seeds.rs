@@ -3,22 +3,15 @@
 use dala_model::proto::{FunctionProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, element_type};
 use prost::Message;
 
+use self::cases::Cases;
 use super::super::builder::{Net, everything, float, floats, int, ints, list, scalar, single, text};
+
+#[path = "../support/cases.rs"]
+#[allow(clippy::unwrap_used, reason = "tests open the file, which is part of the program here")]
+mod cases;
 
 /// One operator in each, all operators.
 const CASES: &[u8] = include_bytes!("../data/operators.cases");
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct Cases {
-    #[prost(message, repeated, tag = "1")]
-    cases: Vec<Case>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-struct Case {
-    #[prost(message, optional, tag = "2")]
-    model: Option<ModelProto>,
-}
 
 /// How many of the files are made here: they have graphs in graphs, functions and lists.
 pub(crate) const OWN: usize = 19;
