@@ -255,7 +255,12 @@ impl ModelError {
 
 /// A name of the file, short enough to be shown.
 pub(crate) fn shown(name: &str) -> String {
-    match name.char_indices().nth(SHOWN_CHARACTERS) {
+    cut(name, SHOWN_CHARACTERS)
+}
+
+/// A name of the file with at most so many characters.
+pub(crate) fn cut(name: &str, most: usize) -> String {
+    match name.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", name.get(..end).unwrap_or_default()),
         None => name.to_owned(),
     }

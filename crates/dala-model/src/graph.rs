@@ -15,6 +15,8 @@ use crate::ops::Operator;
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) name: String,
+    /// How many steps of a walk it counts as: more if it has long lists.
+    pub(crate) steps: usize,
     pub(crate) operator: &'static Operator,
     pub(crate) inputs: Vec<Option<usize>>,
     /// What the graphs inside it read from around them.
@@ -92,6 +94,7 @@ impl Graph {
             Open,
             Done,
         }
+        let reads: Vec<Vec<usize>> = self.nodes.iter().map(|node| node.reads().collect()).collect();
         let mut states = vec![State::New; self.nodes.len()];
         let mut order = Vec::new();
         let mut live = 0;
@@ -99,13 +102,14 @@ impl Graph {
         for (start, needed) in from_outputs.chain((0..self.nodes.len()).map(|node| (node, false))) {
             let mut stack = vec![(start, 0)];
             while let Some((number, next)) = stack.pop() {
-                let (Some(state), Some(node)) = (states.get_mut(number), self.nodes.get(number)) else { continue };
+                let (Some(state), Some(reads)) = (states.get_mut(number), reads.get(number)) else { continue };
                 if *state == State::Done {
                     continue;
                 }
                 *state = State::Open;
-                let waiting = node.reads().skip(next).enumerate().find_map(|(step, value)| {
-                    let before = maker(value)?;
+                let rest = reads.get(next..).unwrap_or_default();
+                let waiting = rest.iter().enumerate().find_map(|(step, value)| {
+                    let before = maker(*value)?;
                     (states.get(before) != Some(&State::Done)).then_some((next + step + 1, before))
                 });
                 match waiting {

@@ -1,5 +1,6 @@
 //! Models as kernels: loaded once, then used by name like any other.
 
+use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -93,8 +94,8 @@ impl Model {
         let summary = format!("A network of {operators} operators and {} parameters", self.parameters());
         let mut spec =
             KernelSpec::new(name, Class::Composite).summary(summary).tolerance(Tolerance::close(8192.0, 8192.0));
-        for (number, port) in self.inputs().iter().enumerate() {
-            spec = spec.input(argument(&port.name, number, self.inputs()), only(port.dtype));
+        for (name, port) in arguments(self.inputs()).into_iter().zip(self.inputs()) {
+            spec = spec.input(name, only(port.dtype));
         }
         let made = Arc::new(Made { model: self.clone(), known: Mutex::new(LruCache::new(REMEMBERED)) });
         let [output, further @ ..] = self.outputs() else {
@@ -188,16 +189,20 @@ pub(crate) fn only(dtype: DType) -> DTypes {
     NUMBERS.iter().position(|own| *own == dtype).map_or(&[], |place| &NUMBERS[place..=place])
 }
 
-/// A port's name as the name of an argument: small letters, digits and underscores.
-fn argument(name: &str, number: usize, all: &[Port]) -> String {
-    let plain = |name: &str| -> String {
-        let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
-        name.chars().map(letter).collect()
+/// The names of ports as names of arguments: small letters, digits and underscores. One that is no such name, or that two would
+/// have, is a number.
+fn arguments(ports: &[Port]) -> Vec<String> {
+    let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
+    let plain = |port: &Port| -> String { port.name.chars().take(65).map(letter).collect() };
+    let names: Vec<String> = ports.iter().map(plain).collect();
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    names.iter().for_each(|name| *counts.entry(name).or_default() += 1);
+    let name = |(number, own): (usize, &String)| {
+        let once = counts.get(own.as_str()) == Some(&1);
+        match own.starts_with(|c: char| c.is_ascii_lowercase()) && once && own.len() <= 64 {
+            true => own.clone(),
+            false => format!("x{number}"),
+        }
     };
-    let own = plain(name);
-    let twice = all.iter().filter(|port| plain(&port.name) == own).count() > 1;
-    match own.starts_with(|c: char| c.is_ascii_lowercase()) && !twice && own.len() <= 64 {
-        true => own,
-        false => format!("x{number}"),
-    }
+    names.iter().enumerate().map(name).collect()
 }

@@ -21,7 +21,17 @@ pub const MAX_ELEMENTS: usize = 1 << 31;
 pub const MAX_WEIGHTS: usize = 1 << 31;
 /// Layers of a network, with those of loops as often as they run.
 pub const MAX_LAYERS: usize = 100_000;
-/// Elements of a value that the host reads while a model runs, to decide what comes next.
+/// Nodes that are walked, with those of loops as often as they run, and rounds of loops. Large nodes count as several.
+pub const MAX_STEPS: usize = 400_000;
+/// Entries of all lists of tensors that nodes make.
+pub const MAX_LISTED: usize = 1 << 24;
+/// Bytes that the uses of a file's functions come to.
+pub const MAX_FUNCTION_BYTES: usize = 128 << 20;
+/// How often the weights of a model may read all of another file.
+pub const MAX_EXTERNAL_READS: u64 = 4;
+/// How often the host looks at values in one run of a model, to decide what comes next.
+pub const MAX_LOOKS: usize = 10_000;
+/// Elements that the host reads in one run of a model, to decide what comes next.
 pub const MAX_READ: usize = 1 << 24;
 /// Elements of the outputs of all layers.
 pub const MAX_ACTIVATIONS: usize = 1 << 36;
@@ -29,5 +39,7 @@ pub const MAX_ACTIVATIONS: usize = 1 << 36;
 pub const MAX_ON_HOST: usize = 64 << 20;
 /// Elements that may be computed on the host however small the file is.
 pub const MIN_ON_HOST: usize = 2 << 20;
+/// Characters of the names of nodes and values that are kept: each round of a loop has them again.
+pub const KEPT_CHARACTERS: usize = 256;
 /// Characters of a name that an error shows.
 pub const SHOWN_CHARACTERS: usize = 80;

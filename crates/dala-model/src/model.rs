@@ -1,16 +1,22 @@
 //! A file that was read.
 
+use std::collections::HashSet;
+use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use dala_spec::{DType, TensorType};
 
-use crate::error::shown;
+use crate::budget::Budget;
+use crate::error::{cut, shown};
 use crate::graph::Graph;
 use crate::limits::MAX_FILE_BYTES;
 use crate::read::OutputRemark;
 use crate::{Dim, ModelError, Network, Port, read, resolve};
+
+/// Characters of the names of sizes that an error lists.
+const KNOWN_CHARACTERS: usize = 1000;
 
 /// A model from a file: checked, and with the sizes open that the file leaves open.
 #[derive(Clone, Debug)]
@@ -66,6 +72,8 @@ impl Model {
             false => None,
         };
         let (open, smallest) = (self.fixed_batch().is_none(), self.smallest);
+        let unknown = network.is_none() && self.remarks.iter().any(|remark| remark.dtype.is_none());
+        let tried = if unknown { self.tried() } else { Vec::new() };
         let mut outputs = Vec::with_capacity(self.remarks.len());
         for (place, remark) in self.remarks.iter().enumerate() {
             let value = network.as_ref().and_then(|network| network.values.get(*network.outputs.get(place)?));
@@ -84,7 +92,7 @@ impl Model {
                 }
                 // Until a call says more.
                 None => {
-                    let dtype = remark.dtype.or_else(|| self.tried(place));
+                    let dtype = remark.dtype.or_else(|| tried.get(place).copied());
                     let dtype = dtype.ok_or_else(|| ModelError::UnknownShape { input: shown(&name) })?;
                     let dims = remark.dims.clone().unwrap_or_else(|| vec![Dim::Open("…".to_owned())]);
                     Port { name, dtype, dims }
@@ -95,16 +103,17 @@ impl Model {
         Ok(self)
     }
 
-    /// The element type of an output that the file does not name, found with sizes that many models take.
-    fn tried(&self, output: usize) -> Option<DType> {
+    /// The element types of outputs, where the file does not name all, found with sizes that many models take.
+    fn tried(&self) -> Vec<DType> {
         const SIZES: [usize; 5] = [1, 32, 64, 224, 512];
-        SIZES.into_iter().find_map(|tried| {
+        let found = SIZES.into_iter().find_map(|tried| {
             let dims = |port: &Port| port.dims.iter().map(|dim| dim.size(1).unwrap_or(tried)).collect::<Vec<usize>>();
             let types: Vec<TensorType> =
                 self.inputs.iter().map(|port| TensorType::new(port.dtype, dims(port))).collect();
             let network = resolve::resolve(&self.graph, &self.inputs, &types).ok()?;
-            Some(network.values.get(*network.outputs.get(output)?)?.ty.dtype)
-        })
+            network.outputs.iter().map(|output| Some(network.values.get(*output)?.ty.dtype)).collect()
+        });
+        found.unwrap_or_default()
     }
 
     /// The network for the smallest batch, which is found on the way.
@@ -117,9 +126,10 @@ impl Model {
             Err(error @ (ModelError::ShapeMismatch { .. } | ModelError::BadValue { .. })) => error,
             other => return other,
         };
-        // A shape that is written down may be one for several.
+        // A shape that is written down may be one for several. All tries share what one may take.
+        let budget = Budget::new(self.graph.elements);
         for batch in self.graph.batches() {
-            if let Ok(network) = self.network(batch) {
+            if let Ok(network) = self.network_within(batch, &budget) {
                 self.smallest = batch;
                 self.only = self.network(batch * 2).is_err();
                 return Ok(network);
@@ -129,12 +139,16 @@ impl Model {
     }
 
     fn network(&self, batch: usize) -> Result<Network, ModelError> {
+        self.network_within(batch, &Budget::new(self.graph.elements))
+    }
+
+    fn network_within(&self, batch: usize, budget: &Budget) -> Result<Network, ModelError> {
         let ty = |port: &Port| match port.shape(batch) {
             Some(shape) => Ok(TensorType { dtype: port.dtype, shape }),
             None => Err(ModelError::OpenSizes { input: shown(&port.name), shape: port.shape_in_words() }),
         };
         let types = self.inputs.iter().map(ty).collect::<Result<Vec<_>, _>>()?;
-        resolve::resolve(&self.graph, &self.inputs, &types)
+        resolve::resolve_within(&self.graph, &self.inputs, &types, budget)
     }
 
     /// Reads the ONNX file at `path`. Weights may be in other files, in its folder or below it.
@@ -143,11 +157,16 @@ impl Model {
     /// [`ModelError::Io`] if the file cannot be read, and everything that [`Model::read`] gives.
     pub fn open(path: &Path) -> Result<Model, ModelError> {
         let failed = |source| ModelError::Io { path: path.display().to_string(), source };
-        let size = std::fs::metadata(path).map_err(failed)?.len();
-        if size > MAX_FILE_BYTES {
+        let file = std::fs::File::open(path).map_err(failed)?;
+        let size = file.metadata().map_err(failed)?.len();
+        // What is no plain file does not say its size, and may have no end.
+        let mut bytes = Vec::with_capacity(if size > MAX_FILE_BYTES { 0 } else { size as usize });
+        if size <= MAX_FILE_BYTES {
+            file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+        }
+        if size.max(bytes.len() as u64) > MAX_FILE_BYTES {
             return Err(ModelError::TooLarge { what: "the file".to_owned(), limit: format!("{MAX_FILE_BYTES} bytes") });
         }
-        let bytes = std::fs::read(path).map_err(failed)?;
         Model::from_file(read::read(bytes.into(), path.parent())?)
     }
 
@@ -174,7 +193,7 @@ impl Model {
                 }
             }
             if !found {
-                let known = model.open_sizes().join(", ");
+                let known = cut(&model.open_sizes().join(", "), KNOWN_CHARACTERS);
                 return Err(ModelError::UnknownSize { name: shown(name), known });
             }
         }
@@ -183,10 +202,10 @@ impl Model {
 
     /// The names of sizes that are open beside the batch, each once.
     pub fn open_sizes(&self) -> Vec<&str> {
-        let mut names = Vec::new();
+        let (mut names, mut seen) = (Vec::new(), HashSet::new());
         for dim in self.inputs.iter().flat_map(|port| &port.dims) {
             if let Dim::Open(name) = dim
-                && !names.contains(&name.as_str())
+                && seen.insert(name.as_str())
             {
                 names.push(name.as_str());
             }

@@ -9,9 +9,10 @@ use dala_spec::{DType, Data, Shape, TensorType};
 use prost::Message;
 
 use crate::attribute::{Attribute, Tensor};
-use crate::error::{UnsupportedOperator, shown};
+use crate::error::{UnsupportedOperator, cut, shown};
+use crate::external::Folder;
 use crate::graph::{Graph, Node};
-use crate::limits::{MAX_ELEMENTS, MAX_RANK, MAX_WEIGHTS};
+use crate::limits::{KEPT_CHARACTERS, MAX_ELEMENTS, MAX_RANK, MAX_WEIGHTS};
 use crate::ops::{self, Declared};
 use crate::proto::{
     AttributeProto, DimensionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, attribute_type,
@@ -59,6 +60,7 @@ pub(crate) fn read(bytes: Bytes, folder: Option<&Path>) -> Result<File, ModelErr
         return Err(ModelError::Unsupported { operators: unsupported });
     }
     let outputs = file.output.iter().map(remark).collect();
+    let folder = Folder::new(folder);
     let mut reader = Reader { opset, folder, graphs: 0, elements: 0, parameters: 0, scopes: Vec::new() };
     let (mut graph, inputs) = reader.graph(file)?;
     if graph.outputs.is_empty() {
@@ -117,7 +119,7 @@ fn find(scopes: &mut [Scope], name: &str) -> Option<usize> {
 /// Reads graphs, and those inside of their nodes.
 struct Reader<'a> {
     opset: i64,
-    folder: Option<&'a Path>,
+    folder: Folder<'a>,
     graphs: usize,
     /// The elements of all tensors so far, those in attributes as well.
     elements: usize,
@@ -154,7 +156,7 @@ impl Reader<'_> {
         self.graphs += 1;
         for tensor in file.initializer {
             let number = self.scope().define(&tensor.name)?;
-            let tensor = read_tensor(tensor, self.folder, |name| format!("weight `{name}`"))?;
+            let tensor = read_tensor(tensor, &self.folder, |name| format!("weight `{name}`"))?;
             self.count(&tensor)?;
             graph.constants.insert(number, tensor);
         }
@@ -181,7 +183,8 @@ impl Reader<'_> {
             }
         }
         let scope = self.scopes.pop().unwrap_or_default();
-        (graph.names, graph.captures) = (scope.list, scope.captures);
+        graph.names = scope.list.iter().map(|name| cut(name, KEPT_CHARACTERS)).collect();
+        graph.captures = scope.captures;
         graph.sort()?;
         Ok((graph, ports))
     }
@@ -195,7 +198,7 @@ impl Reader<'_> {
             outputs.push(node.output.iter().map(define).collect::<Result<Vec<_>, _>>()?);
         }
         for ((number, node), outputs) in nodes.into_iter().enumerate().zip(outputs) {
-            let name = node_name(&node, number);
+            let (name, steps) = (cut(&node_name(&node, number), KEPT_CHARACTERS), steps(&node));
             let Some(operator) = ops::find(&node.domain, &node.op_type) else { continue };
             let mut inputs = Vec::with_capacity(node.input.len());
             for input in &node.input {
@@ -219,7 +222,7 @@ impl Reader<'_> {
                     captured.extend(graph.captures.values());
                     graphs.push((attribute_name.clone(), Arc::new(graph)));
                 }
-                let attribute = read_attribute(attribute, self.folder, &name)?;
+                let attribute = read_attribute(attribute, &self.folder, &name)?;
                 if let Attribute::Tensor(tensor) = &attribute {
                     self.count(tensor)?;
                 }
@@ -227,7 +230,7 @@ impl Reader<'_> {
             }
             captured.sort_unstable();
             captured.dedup();
-            graph.nodes.push(Node { name, operator, inputs, captured, outputs, attributes, graphs });
+            graph.nodes.push(Node { name, steps, operator, inputs, captured, outputs, attributes, graphs });
         }
         Ok(())
     }
@@ -238,6 +241,18 @@ impl Reader<'_> {
         }
         Ok(self.graph(GraphProto::decode(bytes).map_err(undecoded)?)?.0)
     }
+}
+
+/// How many steps of a walk a node counts as: what it says is read each time, but for graphs and tensors.
+fn steps(node: &NodeProto) -> usize {
+    /// What is read in about the time that anything takes.
+    const BYTES: usize = 256;
+    let apart = |attribute: &AttributeProto| {
+        let tensor = attribute.t.as_ref().map_or(0, |tensor| tensor.encoded_len());
+        tensor + attribute.g.as_ref().map_or(0, Bytes::len)
+    };
+    let apart: usize = node.attribute.iter().map(apart).sum();
+    1 + node.encoded_len().saturating_sub(apart) / BYTES
 }
 
 fn opset(model: &ModelProto) -> Result<i64, ModelError> {
@@ -324,7 +339,7 @@ fn most_frequent(counts: HashMap<String, usize>) -> Vec<(String, usize)> {
     counts
 }
 
-fn read_attribute(attribute: AttributeProto, folder: Option<&Path>, node: &str) -> Result<Attribute, ModelError> {
+fn read_attribute(attribute: AttributeProto, folder: &Folder<'_>, node: &str) -> Result<Attribute, ModelError> {
     let attribute_name = attribute.name;
     let bad = |expected: &str, found: &str| ModelError::BadAttribute {
         node: shown(node),
@@ -376,7 +391,7 @@ fn too_large(what: &str, elements: usize) -> ModelError {
 
 fn read_tensor(
     mut tensor: TensorProto,
-    folder: Option<&Path>,
+    folder: &Folder<'_>,
     what: impl Fn(&str) -> String,
 ) -> Result<Tensor, ModelError> {
     let what = what(&shown(&tensor.name));

@@ -17,6 +17,7 @@ enum Kind {
     TensorType,
     Shape,
     Function,
+    Tensor,
 }
 
 impl Kind {
@@ -30,6 +31,7 @@ impl Kind {
             Kind::Type | Kind::TensorType => "the type of an input or output",
             Kind::Shape => "the shape of an input or output",
             Kind::Function => "a function",
+            Kind::Tensor => "a tensor",
         }
     }
 
@@ -43,6 +45,8 @@ impl Kind {
             (Kind::Attribute, 6) => Some(Kind::Graph),
             (Kind::Model, 25) => Some(Kind::Function),
             (Kind::Function, 7) => Some(Kind::Node),
+            (Kind::Function, 11) => Some(Kind::Attribute),
+            (Kind::Graph | Kind::Attribute, 5) => Some(Kind::Tensor),
             (Kind::Value, 2) => Some(Kind::Type),
             (Kind::Type, 1) => Some(Kind::TensorType),
             (Kind::TensorType, 2) => Some(Kind::Shape),
@@ -69,10 +73,11 @@ impl Counts {
             (Kind::Node, 1 | 2) | (Kind::Function, 4 | 5) => {
                 (&mut self.names, MAX_NAMES, "names of inputs and outputs of nodes")
             }
-            (Kind::Node, 5) => (&mut self.attributes, MAX_ATTRIBUTES, "attributes"),
+            (Kind::Node, 5) | (Kind::Function, 11) => (&mut self.attributes, MAX_ATTRIBUTES, "attributes"),
             (Kind::Attribute, 9) => (&mut self.names, MAX_NAMES, "texts of attributes"),
             (Kind::Attribute, 5) => (&mut self.values, MAX_VALUES, "weights, inputs and outputs"),
             (Kind::Shape, 1) => (&mut self.dimensions, MAX_DIMENSIONS, "dimensions of inputs and outputs"),
+            (Kind::Tensor, 13) => (&mut self.names, MAX_NAMES, "texts about weights in other files"),
             (Kind::Model, 8 | 25) => (&mut self.entries, MAX_VALUES, "operator sets"),
             _ => return Ok(()),
         };
@@ -194,7 +199,7 @@ mod tests {
     use prost::Message;
 
     use super::*;
-    use crate::proto::{GraphProto, ModelProto, NodeProto};
+    use crate::proto::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto};
 
     fn model(graph: GraphProto) -> Vec<u8> {
         ModelProto { ir_version: 8, graph: Some(graph), ..ModelProto::default() }.encode_to_vec()
@@ -216,6 +221,10 @@ mod tests {
     fn parts_are_counted() {
         let nodes = vec![NodeProto::default(); MAX_NODES + 1];
         assert_eq!(scan(&model(GraphProto { node: nodes, ..GraphProto::default() })).unwrap_err().code(), "too_large");
+        let attributes = vec![AttributeProto::default(); MAX_ATTRIBUTES + 1];
+        let functions = vec![FunctionProto { attribute_proto: attributes, ..FunctionProto::default() }];
+        let file = ModelProto { graph: Some(GraphProto::default()), functions, ..ModelProto::default() };
+        assert_eq!(scan(&file.encode_to_vec()).unwrap_err().code(), "too_large");
         let inner = NodeProto { input: vec![String::new(); MAX_NAMES + 1], ..NodeProto::default() };
         let graph = GraphProto { node: vec![inner], ..GraphProto::default() };
         assert_eq!(scan(&model(graph)).unwrap_err().code(), "too_large");

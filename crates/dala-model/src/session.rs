@@ -12,13 +12,16 @@ use lru::LruCache;
 
 use crate::error::shown;
 use crate::kernel::only;
-use crate::limits::MAX_READ;
+use crate::limits::{MAX_LOOKS, MAX_READ};
 use crate::lower::lower;
-use crate::resolve::{Ask, Walk, check_size, tidy, walked};
-use crate::{LoadError, Model, ModelError, Network, Value};
+use crate::resolve::{Ask, Walk, check_size, part_of, walked};
+use crate::{LoadError, Model, ModelError, Value};
 
 /// How many parts of a model are remembered, for all sizes together.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+
+/// Bytes that were read before a part that is remembered: what depends on more is planned again.
+const REMEMBERED_BYTES: usize = 64 << 10;
 
 /// A model on a device. Each set of sizes is planned once and remembered, as long as there are not too many.
 ///
@@ -131,13 +134,7 @@ impl Session {
         let constant = |number: &usize| part.values.get(*number).is_none_or(|value| value.constant.is_some());
         let inputs: Vec<usize> =
             held.iter().copied().filter(|number| reads.contains(number) && !constant(number)).collect();
-        let mut network = Network {
-            values: part.values.to_vec(),
-            layers: layers.to_vec(),
-            inputs: inputs.clone(),
-            outputs: wanted.to_vec(),
-        };
-        tidy(&mut network);
+        let network = part_of(part.values, layers, &inputs, wanted);
         check_size(&network)?;
         let composite = Arc::new(lower(&network).map_err(LoadError::Layer)?);
         let ty = |number: &usize| {
@@ -202,7 +199,11 @@ impl PartRun<'_> {
             for (_, ty) in &work.outputs {
                 made.push(Buffer::reserve(device, ty.dtype, ty.shape.clone())?);
             }
-            device.run_kernel(&work.kernel, &inputs, &made.iter().collect::<Vec<_>>(), ())?;
+            let ran = device.run_kernel(&work.kernel, &inputs, &made.iter().collect::<Vec<_>>(), ());
+            if self.key.read.len() > REMEMBERED_BYTES {
+                device.forget(&work.kernel);
+            }
+            ran?;
             let numbers = work.outputs.iter().map(|(number, _)| *number);
             self.held.extend(numbers.zip(made.iter().cloned()));
             // All layers so far are done, so nobody else reads the rest.
@@ -249,6 +250,9 @@ impl PartRun<'_> {
             }
         };
         let part = Arc::new(part);
+        if self.key.read.len() > REMEMBERED_BYTES {
+            return Ok(part);
+        }
         let dropped = self.session.lock().push(self.key.clone(), part.clone());
         // What held device memory for it is let go of.
         if let Some(work) = dropped.as_ref().and_then(|(_, part)| part.work.as_ref()) {
@@ -279,9 +283,18 @@ impl Ask for PartRun<'_> {
             self.done = *done;
             return Ok(data.clone());
         }
-        let value = walk.values.get(number);
-        if value.is_none_or(|value| value.ty.shape.len() > MAX_READ) {
-            let what = format!("`{}`, which the host must read,", shown(value.map_or("", |value| &value.name)));
+        let node = match &why {
+            ModelError::NotConstant { node, .. } => node.as_str(),
+            _ => "",
+        };
+        if self.read.len() >= MAX_LOOKS {
+            let what = format!("how often the host looks at values, at node `{}`", shown(node));
+            return Err(ModelError::TooLarge { what, limit: MAX_LOOKS.to_string() });
+        }
+        let before: usize = self.read.iter().map(|(data, _)| data.len()).sum();
+        let len = walk.values.get(number).map_or(usize::MAX, |value| value.ty.shape.len());
+        if before.saturating_add(len) > MAX_READ {
+            let what = format!("what the host reads in one run, at node `{}`", shown(node));
             return Err(ModelError::TooLarge { what, limit: format!("{MAX_READ} elements") });
         }
         self.found_out(walk, number).map_err(|error| {

@@ -34,7 +34,7 @@ impl<'a> Walk<'a> {
             Control::Scan => self.scan(at, &inputs),
             Control::List => {
                 let numbers = (0..inputs.len()).map(|place| at.tensor(&inputs, place));
-                Ok(vec![Held::List(numbers.collect::<Result<_, _>>()?)])
+                self.list(at, numbers.collect::<Result<_, _>>()?)
             }
             Control::Insert => {
                 let (mut list, new) = (at.list(&inputs, 0)?.to_vec(), at.tensor(&inputs, 1)?);
@@ -43,7 +43,7 @@ impl<'a> Walk<'a> {
                     _ => list.len(),
                 };
                 list.insert(place, new);
-                Ok(vec![Held::List(list)])
+                self.list(at, list)
             }
             Control::Erase => {
                 let mut list = at.list(&inputs, 0)?.to_vec();
@@ -55,7 +55,7 @@ impl<'a> Walk<'a> {
                         .ok_or_else(|| at.bad("the list", "one that is not empty", "an empty one"))?,
                 };
                 list.remove(place);
-                Ok(vec![Held::List(list)])
+                self.list(at, list)
             }
             Control::At => {
                 let list = at.list(&inputs, 0)?;
@@ -111,6 +111,26 @@ impl<'a> Walk<'a> {
         Ok(self.apply(&used, &numbers)?.into_iter().map(Held::Tensor).collect())
     }
 
+    /// A list that a node makes.
+    fn list(&mut self, at: At<'_>, list: Vec<usize>) -> Result<Vec<Held>, ModelError> {
+        self.budget.list(list.len(), &at.node.name)?;
+        Ok(vec![Held::List(Arc::new(list))])
+    }
+
+    /// Holds on to what a loop made so far, of which `settled` are known, and to what it carries on.
+    fn keep(&mut self, settled: &mut usize, new: &[usize], carried: &[Held]) {
+        let kept = &mut self.frame().kept;
+        kept.truncate(*settled);
+        kept.extend(new);
+        *settled = kept.len();
+        for held in carried {
+            match held {
+                Held::Tensor(number) => kept.push(*number),
+                Held::List(numbers) => kept.extend(&**numbers),
+            }
+        }
+    }
+
     /// A loop: its body once for each round, until it or a number of rounds says stop.
     fn repeat(&mut self, at: At<'a>, inputs: &[Option<Held>]) -> Result<Vec<Held>, ModelError> {
         let body = at.graph("body")?;
@@ -127,9 +147,11 @@ impl<'a> Walk<'a> {
         let collected = body.outputs.len().checked_sub(1 + carried.len());
         let collected = collected.filter(|_| body.inputs.len() == 2 + carried.len()).ok_or_else(|| at.missing())?;
         let mut rounds: Vec<Vec<usize>> = vec![Vec::new(); collected];
-        let mut round: i64 = 0;
+        let (mut round, mut settled, mut new): (i64, usize, Vec<usize>) = (0, 0, Vec::new());
+        self.frame().kept.clear();
         while most.is_none_or(|most| round < most) {
-            self.frame().kept = kept(&carried, &rounds);
+            self.budget.step(1, &at.node.name)?;
+            self.keep(&mut settled, &new, &carried);
             if let Some(condition) = condition {
                 self.frame().kept.push(condition);
                 if !self.truth(at, condition, "the condition")? {
@@ -151,10 +173,7 @@ impl<'a> Walk<'a> {
             let mut made: Vec<Held> = made.collect();
             let scanned = made.split_off(made.len() - collected);
             carried = made;
-            for (list, held) in rounds.iter_mut().zip(scanned) {
-                let Held::Tensor(number) = held else { return Err(at.missing()) };
-                list.push(number);
-            }
+            new = at.gather(&mut rounds, scanned)?;
             round += 1;
         }
         self.collect(at, body, carried, &rounds, &vec![0; collected])
@@ -188,8 +207,11 @@ impl<'a> Walk<'a> {
             return Err(at.too_long());
         }
         let mut rounds: Vec<Vec<usize>> = vec![Vec::new(); collected];
+        let (mut settled, mut new) = (0, Vec::new());
+        self.frame().kept.clear();
         for round in 0..length {
-            self.frame().kept = kept(&carried, &rounds);
+            self.budget.step(1, &at.node.name)?;
+            self.keep(&mut settled, &new, &carried);
             let mut given = std::mem::take(&mut carried);
             for (place, number) in scanned.iter().enumerate() {
                 let here = if backwards.get(place) == Some(&1) { length - 1 - round } else { round };
@@ -200,10 +222,7 @@ impl<'a> Walk<'a> {
             let mut made = self.inline(body, given)?;
             let own = made.split_off(states);
             carried = made;
-            for (list, held) in rounds.iter_mut().zip(own) {
-                let Held::Tensor(number) = held else { return Err(at.missing()) };
-                list.push(number);
-            }
+            new = at.gather(&mut rounds, own)?;
         }
         for (list, backwards) in rounds.iter_mut().zip(&made_backwards) {
             if *backwards == 1 {
@@ -222,7 +241,8 @@ impl<'a> Walk<'a> {
         rounds: &[Vec<usize>],
         axes: &[i64],
     ) -> Result<Vec<Held>, ModelError> {
-        self.frame().kept = kept(&carried, rounds);
+        self.frame().kept.clear();
+        self.keep(&mut 0, &rounds.concat(), &carried);
         let mut outputs = carried;
         let first = body.outputs.len() - rounds.len();
         for (place, (list, axis)) in rounds.iter().zip(axes).enumerate() {
@@ -256,6 +276,11 @@ impl<'a> Walk<'a> {
         let from_start = if axis < 0 { axis + dims.len() as i64 } else { axis };
         let size = usize::try_from(from_start).ok().and_then(|axis| dims.get(axis).copied());
         let size = size.ok_or_else(|| at.bad("axis", format!("an axis of {}", dims.len()), axis))?;
+        // A tensor may have far more slices than a list has room for.
+        let few = |count: usize| match count <= MAX_LAYERS {
+            true => Ok(count),
+            false => Err(at.too_long()),
+        };
         let (sizes, keep) = match inputs.get(1) {
             Some(Some(_)) => {
                 let number = at.tensor(inputs, 1)?;
@@ -265,12 +290,12 @@ impl<'a> Walk<'a> {
                     data.iter().map(|size| usize::try_from(size.as_i64()).unwrap_or_default()).collect();
                 match (single, sizes.first()) {
                     (true, Some(&each)) if each > 0 => {
-                        ((0..size.div_ceil(each)).map(|place| each.min(size - place * each)).collect(), true)
+                        ((0..few(size.div_ceil(each))?).map(|place| each.min(size - place * each)).collect(), true)
                     }
                     _ => (sizes, true),
                 }
             }
-            _ => (vec![1; size], at.int("keepdims", 1)? == 1),
+            _ => (vec![1; few(size)?], at.int("keepdims", 1)? == 1),
         };
         if sizes.iter().fold(0usize, |sum, size| sum.saturating_add(*size)) != size || sizes.len() > MAX_LAYERS {
             return Err(at.bad("the sizes", format!("some that come to {size}"), format!("{} of them", sizes.len())));
@@ -289,7 +314,7 @@ impl<'a> Walk<'a> {
             list.push(piece);
             start += size;
         }
-        Ok(vec![Held::List(list)])
+        self.list(at, list)
     }
 
     /// Tensors one after the other along an axis, which may be a new one.
@@ -315,6 +340,7 @@ impl<'a> Walk<'a> {
         attributes: &[(String, Attribute)],
         inputs: &[usize],
     ) -> Result<usize, ModelError> {
+        self.budget.step(1 + inputs.len() / 16, &at.node.name)?;
         let operator = ops::find("", operator).ok_or_else(|| at.missing())?;
         let used = Use { name: &at.node.name, operator, attributes, opset: OPSET, outputs: vec![String::new()] };
         let inputs: Vec<Option<usize>> = inputs.iter().copied().map(Some).collect();
@@ -344,15 +370,6 @@ impl<'a> Walk<'a> {
     fn truth(&mut self, at: At<'_>, number: usize, what: &str) -> Result<bool, ModelError> {
         Ok(self.integer(at, number, what)? != 0)
     }
-}
-
-/// What a loop holds on to while its body runs.
-fn kept(carried: &[Held], rounds: &[Vec<usize>]) -> Vec<usize> {
-    let numbers = |held: &Held| match held {
-        Held::Tensor(number) => vec![*number],
-        Held::List(numbers) => numbers.clone(),
-    };
-    carried.iter().flat_map(numbers).chain(rounds.iter().flatten().copied()).collect()
 }
 
 /// The node that is walked, and what is said about it.
@@ -417,6 +434,17 @@ impl<'a> At<'a> {
         }
     }
 
+    /// Adds what a round made to what those before it did; gives the numbers.
+    fn gather(self, rounds: &mut [Vec<usize>], made: Vec<Held>) -> Result<Vec<usize>, ModelError> {
+        let mut new = Vec::with_capacity(made.len());
+        for (list, held) in rounds.iter_mut().zip(made) {
+            let Held::Tensor(number) = held else { return Err(self.missing()) };
+            list.push(number);
+            new.push(number);
+        }
+        Ok(new)
+    }
+
     fn missing(self) -> ModelError {
         let found = self.node.inputs.iter().flatten().count();
         let expected = "as many as the graph inside it has, and outputs too:".to_owned();
@@ -433,7 +461,65 @@ impl<'a> At<'a> {
     }
 
     fn too_long(self) -> ModelError {
-        let what = format!("the number of rounds of node `{}`", shown(&self.node.name));
+        let what = format!("the number of rounds or pieces of node `{}`", shown(&self.node.name));
         ModelError::TooLarge { what, limit: MAX_LAYERS.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::builder::{Net, int, integers};
+    use crate::proto::{TensorProto, element_type};
+
+    fn body() -> Net {
+        Net::new(13).input("i", element_type::INT64, &[]).input("on", element_type::BOOL, &[]).input(
+            "c",
+            element_type::FLOAT,
+            &[],
+        )
+    }
+
+    /// A loop of that body for so many rounds; what it carries starts with `first`.
+    fn looped(body: Net, rounds: i64, net: Net, first: &str) -> Net {
+        let truth = TensorProto { data_type: element_type::BOOL, int32_data: vec![1], ..TensorProto::default() };
+        net.tensor("most", integers(&[], &[rounds])).tensor("true", truth).node(
+            "Loop",
+            &["most", "true", first],
+            "y",
+            vec![body.inside("body")],
+        )
+    }
+
+    /// The error of reading, in words.
+    fn refusal(net: &Net) -> String {
+        net.resolve(1).map(|_| ()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn loops_end() {
+        let x = || Net::new(13).x(&[-1, 4]);
+        let nothing = body().output("on").output("c");
+        let long = looped(nothing.clone(), 1 << 62, x(), "x").output("y");
+        assert!(refusal(&long).contains("rounds or pieces of node `the_y`"), "{}", refusal(&long));
+        // A loop in a loop that computes nothing has no layers to count.
+        let inner = body().node("Loop", &["most", "true", "c"], "d", vec![nothing.inside("body")]);
+        let nested = looped(inner.output("on").output("d"), 50_000, x(), "x").output("y");
+        assert!(refusal(&nested).contains("as often as they run, at node `the_d`"), "{}", refusal(&nested));
+    }
+
+    #[test]
+    fn lists_have_an_end() {
+        let grows = body().node("SequenceInsert", &["c", "x"], "d", vec![]).output("on").output("d");
+        let net = Net::new(13).x(&[-1, 4]).node("SequenceEmpty", &[], "none", vec![]);
+        let length = |rounds| {
+            let net = looped(grows.clone(), rounds, net.clone(), "none");
+            net.node("SequenceLength", &["y"], "length", vec![]).output("length")
+        };
+        assert!(length(100).resolve(1).is_ok());
+        assert!(refusal(&length(90_000)).contains("tensors in all lists at node `the_d`"));
+        // Before memory is taken for the pieces.
+        let cut = Net::new(13).x(&[1 << 30, 1]).node("SplitToSequence", &["x"], "l", vec![int("axis", 0)]);
+        let cut = cut.node("SequenceLength", &["l"], "length", vec![]).output("length");
+        assert_eq!(cut.code(), "too_large");
     }
 }

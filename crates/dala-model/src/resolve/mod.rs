@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use dala_spec::{DType, Data, TensorType};
 
+use crate::budget::Budget;
 use crate::graph::Graph;
 use crate::limits::MAX_ACTIVATIONS;
-use crate::{Layer, ModelError, Network, Port};
+use crate::{Layer, ModelError, Network, Port, Value};
 pub(crate) use walk::Walk;
 
 /// Who knows the elements of a value that layers make: whoever runs them. Shapes may depend on them.
@@ -34,7 +35,17 @@ impl Ask for Unknown {
 
 /// The network for inputs of these types.
 pub(crate) fn resolve(graph: &Graph, ports: &[Port], types: &[TensorType]) -> Result<Network, ModelError> {
-    let mut network = walked(graph, ports, types, &mut Unknown)?;
+    resolve_within(graph, ports, types, &Budget::new(graph.elements))
+}
+
+/// The same with what is left of a budget.
+pub(crate) fn resolve_within(
+    graph: &Graph,
+    ports: &[Port],
+    types: &[TensorType],
+    budget: &Budget,
+) -> Result<Network, ModelError> {
+    let mut network = walked_within(graph, ports, types, &mut Unknown, budget)?;
     tidy(&mut network);
     check_size(&network)?;
     Ok(network)
@@ -47,13 +58,42 @@ pub(crate) fn walked(
     types: &[TensorType],
     ask: &mut dyn Ask,
 ) -> Result<Network, ModelError> {
-    let mut walk = Walk::new(graph, ask);
+    walked_within(graph, ports, types, ask, &Budget::new(graph.elements))
+}
+
+fn walked_within(
+    graph: &Graph,
+    ports: &[Port],
+    types: &[TensorType],
+    ask: &mut dyn Ask,
+    budget: &Budget,
+) -> Result<Network, ModelError> {
+    let mut walk = Walk::new(budget, ask);
     walk.whole(graph, ports, types)?;
     Ok(Network { values: walk.values, layers: walk.layers, inputs: walk.inputs, outputs: walk.outputs })
 }
 
+/// A network of some layers of a walk, with the values that they read and make.
+pub(crate) fn part_of(values: &[Value], layers: &[Layer], inputs: &[usize], outputs: &[usize]) -> Network {
+    let ends = inputs.iter().chain(outputs);
+    let mut used: Vec<usize> =
+        layers.iter().flat_map(|layer| layer.inputs.iter().chain(&layer.outputs)).chain(ends).copied().collect();
+    used.sort_unstable();
+    used.dedup();
+    used.retain(|number| *number < values.len());
+    let place = |numbers: &[usize]| numbers.iter().filter_map(|number| used.binary_search(number).ok()).collect();
+    let mut layers = layers.to_vec();
+    for layer in &mut layers {
+        (layer.inputs, layer.outputs) = (place(&layer.inputs), place(&layer.outputs));
+    }
+    let values = used.iter().filter_map(|number| values.get(*number)).cloned().collect();
+    let mut network = Network { values, layers, inputs: place(inputs), outputs: place(outputs) };
+    tidy(&mut network);
+    network
+}
+
 /// Drops layers and constants that no output needs, and numbers the values that are left.
-pub(crate) fn tidy(network: &mut Network) {
+fn tidy(network: &mut Network) {
     let mut used = vec![false; network.values.len()];
     for &number in network.inputs.iter().chain(&network.outputs) {
         used.get_mut(number).into_iter().for_each(|used| *used = true);

@@ -1,7 +1,7 @@
 //! The walk over the nodes of a graph.
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use dala_spec::{Data, Scalar, Shape, TensorType};
@@ -20,7 +20,7 @@ use crate::{Layer, ModelError, Op, Port, Value, host};
 #[derive(Clone, Debug)]
 pub(super) enum Held {
     Tensor(usize),
-    List(Vec<usize>),
+    List(Arc<Vec<usize>>),
 }
 
 /// A graph that is being walked; graphs inside of nodes lie on those around them.
@@ -43,7 +43,7 @@ pub(crate) struct Walk<'a> {
     pub(super) frames: Vec<Frame<'a>>,
     /// The weights that were read, by their graph and number in it: a body that is repeated reads them again.
     constants: HashMap<(usize, usize), usize>,
-    budget: Budget,
+    pub(super) budget: &'a Budget,
     /// Taken out while it is asked.
     ask: Option<&'a mut (dyn Ask + 'a)>,
     /// How often it was asked before.
@@ -51,7 +51,7 @@ pub(crate) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(graph: &Graph, ask: &'a mut (dyn Ask + 'a)) -> Walk<'a> {
+    pub(super) fn new(budget: &'a Budget, ask: &'a mut (dyn Ask + 'a)) -> Walk<'a> {
         Walk {
             values: Vec::new(),
             layers: Vec::new(),
@@ -59,7 +59,7 @@ impl<'a> Walk<'a> {
             outputs: Vec::new(),
             frames: Vec::new(),
             constants: HashMap::new(),
-            budget: Budget::new(graph.elements),
+            budget,
             ask: Some(ask),
             asked: 0,
         }
@@ -108,14 +108,16 @@ impl<'a> Walk<'a> {
 
     /// Values of the network that nodes may still read. Those that are made and not among them never will be.
     pub(crate) fn live(&self) -> Vec<usize> {
-        let mut live = Vec::new();
+        let (mut live, mut lists) = (Vec::new(), HashSet::new());
         for (depth, frame) in self.frames.iter().enumerate() {
             let nodes = frame.graph.nodes.iter().skip(frame.node);
             let read = nodes.flat_map(Node::reads).chain(frame.graph.outputs.iter().copied());
             for value in read {
                 match self.known(depth, value) {
                     Some(Held::Tensor(number)) => live.push(*number),
-                    Some(Held::List(numbers)) => live.extend(numbers),
+                    // Many values may be one list.
+                    Some(Held::List(numbers)) if lists.insert(Arc::as_ptr(numbers)) => live.extend(&**numbers),
+                    Some(Held::List(_)) => {}
                     None => {}
                 }
             }
@@ -169,6 +171,7 @@ impl<'a> Walk<'a> {
     }
 
     fn visit(&mut self, node: &'a Node) -> Result<(), ModelError> {
+        self.budget.step(node.steps, &node.name)?;
         let mut inputs = Vec::with_capacity(node.inputs.len());
         for input in &node.inputs {
             inputs.push(match input {
@@ -238,7 +241,7 @@ impl<'a> Walk<'a> {
                 inputs,
                 outputs: used.outputs.len(),
                 values: &self.values,
-                budget: &self.budget,
+                budget: self.budget,
                 wanted: &wanted,
             });
             match (outcome, wanted.get()) {
@@ -310,7 +313,7 @@ impl<'a> Walk<'a> {
         (names, types): (Vec<String>, Vec<TensorType>),
     ) -> Vec<usize> {
         let read: Vec<&Value> = inputs.iter().filter_map(|&number| self.values.get(number)).collect();
-        if let Some(made) = host::evaluate(&*compute, &read, &types, &self.budget) {
+        if let Some(made) = host::evaluate(&*compute, &read, &types, self.budget) {
             let made = names.into_iter().zip(types).zip(made);
             return made.map(|((name, ty), data)| self.constant(name, ty.shape, data)).collect();
         }
