@@ -45,9 +45,13 @@ impl Golden {
         let tensor = file.tensor(name).ok()?;
         let dtype = match tensor.dtype() {
             Dtype::F32 => DType::F32,
+            Dtype::F64 => DType::F64,
             Dtype::F16 => DType::F16,
             Dtype::I64 => DType::S64,
-            Dtype::BOOL => DType::U8,
+            Dtype::I32 => DType::S32,
+            Dtype::I16 => DType::S16,
+            Dtype::I8 => DType::S8,
+            Dtype::U8 | Dtype::BOOL => DType::U8,
             _ => return None,
         };
         Some((Data::from_bytes(dtype, tensor.data()), tensor.shape().to_vec()))
