@@ -7,10 +7,13 @@ mod operators;
 mod support;
 mod zoo_table;
 
+use std::path::{Path, PathBuf};
+
 use builder::Net;
 use dala_compute::{Buffer, DType, Device, Params, Pipeline, Stage, Transient};
 use dala_model::proto::element_type as builder_type;
 use dala_model::{LoadError, LoadModel, Model, Session};
+use dala_spec::Data;
 use support::{Golden, close, devices, model_file, picture};
 
 /// The networks of `make_nets.py`, whose results are ONNX Runtime's: most operators, five styles, two batches.
@@ -92,6 +95,25 @@ fn values_are_split() {
     let x: Vec<f32> = (0..12).map(|index| index as f32).collect();
     let expected = [4.0, 5.0, 16.0, 20.0, 10.0, 11.0, 40.0, 44.0];
     run_small(net, &x, &[2, 3, 1, 2], &expected, &[2, 2, 1, 2]);
+}
+
+/// A transposed convolution along three axes: windows that overlap in depth, with a stride, a part cut off, and a bias.
+#[test]
+fn spaces_grow() {
+    let net = Net::new(13)
+        .x(&[-1, 1, 2, 1, 2])
+        .floats("w", &[1, 1, 3, 1, 2], vec![1.0, 2.0, 10.0, 20.0, 100.0, 200.0])
+        .floats("b", &[1], vec![0.5])
+        .node(
+            "ConvTranspose",
+            &["x", "w", "b"],
+            "y",
+            vec![builder::ints("strides", &[2, 1, 1]), builder::ints("pads", &[1, 0, 0, 0, 0, 0])],
+        )
+        .output("y");
+    // Planes of the whole result: 1 3 2 | 10 30 20 | 103 310 208 and so on, of which the first is cut off.
+    let expected = [10.0, 30.0, 20.0, 103.0, 310.0, 208.0, 30.0, 100.0, 80.0, 300.0, 1000.0, 800.0];
+    run_small(net, &[1.0, 1.0, 3.0, 4.0], &[1, 1, 2, 1, 2], &expected.map(|value| value + 0.5), &[1, 1, 4, 1, 3]);
 }
 
 /// Weights that are made of weights are computed by the device, before the first run and never again.
@@ -294,7 +316,7 @@ fn real_models() {
     for name in devices() {
         let device = Device::open(&name).unwrap();
         for (file, golden, allowed) in models {
-            let golden = Golden::open(&format!("zoo/{golden}.safetensors"));
+            let golden = Golden::open(format!("zoo/{golden}.safetensors"));
             let model = Model::open(&support::data(&format!("zoo/{file}"))).unwrap();
             let session = Session::new(&device, &model);
             let inputs: Vec<Buffer> = model
@@ -313,6 +335,78 @@ fn real_models() {
             }
         }
     }
+}
+
+/// Models as PyTorch's exporter writes them (`scripts/torch-exports`), their weights in a second file and most sizes open, with two sets
+/// of sizes each, beside ONNX Runtime's results. Allowed is four times what ONNX Runtime's optimised run differs by, or 1e-5 of the
+/// largest value. `DALA_TORCH_EXPORTS` names another folder of such models.
+#[test]
+fn torch_exports() {
+    let folder = std::env::var_os("DALA_TORCH_EXPORTS").map_or_else(|| support::data("torch"), PathBuf::from);
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|kind| kind == "onnx"));
+    files.sort();
+    assert!(!files.is_empty());
+    let mut failed = Vec::new();
+    for name in devices() {
+        let device = Device::open(&name).unwrap();
+        for file in &files {
+            let what = format!("{name} {}", file.file_stem().unwrap().display());
+            match torch_export(&what, &device, file).map_err(|reason| format!("{what}: {reason}")) {
+                Ok(()) => {}
+                // OpenGL ES has no 64-bit integers, and says so.
+                Err(reason) if name == "gl" && reason.contains("it does not compute on s64") => println!("{reason}"),
+                Err(reason) => failed.push(reason),
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+/// Runs one exported model on all its cases.
+fn torch_export(what: &str, device: &Device, file: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    let golden = Golden::open(file.with_extension("safetensors"));
+    let model = Model::open(file)?;
+    let session = Session::new(device, &model);
+    for case in 0..2 {
+        let mut inputs = Vec::new();
+        for port in model.inputs() {
+            let (values, dims) = golden.tensor(&format!("{case}.in.{}", port.name)).ok_or("an input has no values")?;
+            inputs.push(Buffer::from_bytes(device, &values.to_bytes(), values.dtype(), dims)?);
+        }
+        let outputs = session.run(&inputs.iter().collect::<Vec<_>>())?;
+        for (port, output) in model.outputs().iter().zip(&outputs) {
+            let about = |part: &str| golden.tensor(&format!("{case}.{part}.{}", port.name));
+            let numbers = |data: &Data| data.iter().map(|value| value.as_f64()).collect::<Vec<f64>>();
+            let (expected, mut dims) = about("out").ok_or("an output has no values")?;
+            // Of a large output every n-th element is known.
+            let stride = about("stride").map_or(1, |(stride, _)| numbers(&stride)[0] as usize);
+            if let Some((shape, _)) = about("shape") {
+                dims = numbers(&shape).into_iter().map(|size| size as usize).collect();
+            }
+            let case = format!("{case} {} {dims:?}", port.name);
+            if output.shape().dims() != dims {
+                return Err(format!("{case}: the shape is {}", output.shape()).into());
+            }
+            let expected = numbers(&expected);
+            let actual: Vec<f64> = numbers(&output.read_data()?).into_iter().step_by(stride).collect();
+            let largest =
+                expected.iter().filter(|value| value.is_finite()).fold(0.0f64, |most, value| most.max(value.abs()));
+            let noise = about("noise").map_or(0.0, |(noise, _)| numbers(&noise)[0]);
+            let allowed = (4.0 * noise).max(1e-5 * largest);
+            let away = actual.iter().zip(&expected).map(|(a, b)| match a == b || a.is_nan() && b.is_nan() {
+                true => 0.0,
+                false => (a - b).abs(),
+            });
+            let worst = away.fold(0.0, |worst: f64, away| if away > worst || away.is_nan() { away } else { worst });
+            println!("{what} {case}: at most {worst:.1e} away, {allowed:.1e} allowed");
+            let agrees = actual.len() == expected.len() && worst <= allowed;
+            if !agrees {
+                return Err(format!("{case}: {worst:e} away, {allowed:e} allowed").into());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A branch that an input's value decides, a loop whose body says when it ends, and what both read from around them.

@@ -1,5 +1,5 @@
 //! `ConvTranspose`: every pixel is multiplied by weights `{in, out / groups, height, width}` and added to a window of the result, and
-//! windows overlap. Of pictures, or of lines, which are pictures of one row.
+//! windows overlap. Of pictures, of lines, which are pictures of one row, or of spaces, which are pictures one behind the other.
 
 use dala_spec::{Data, Params, Scalar, Shape, SpecError, TensorType};
 
@@ -12,9 +12,13 @@ use crate::op::Compute;
 
 pub(super) const CONV_TRANSPOSE: Operator =
     Operator::new("ConvTranspose", Kind::Windows, infer).inputs(2, 3).refuses(|node| match node.rank(1) {
-        Some(rank @ 5..) => Some(format!("works along {} axes, one or two are supported", rank - 2)),
+        Some(rank @ 6..) => Some(too_many(rank - 2)),
         _ => None,
     });
+
+fn too_many(rank: usize) -> String {
+    format!("works along {rank} axes, 1 to 3 are supported")
+}
 
 /// The largest stride, dilation and window.
 const LARGEST: usize = 4096;
@@ -30,8 +34,8 @@ fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
         let expected = format!("weights of shape {{in, out, …}} with {} axes more", picture.len());
         return Err(call.shape_mismatch(expected, weight));
     }
-    if picture.len() > 2 {
-        return Err(call.unsupported(format!("works along {} axes, one or two are supported", picture.len())));
+    if picture.len() > 3 {
+        return Err(call.unsupported(too_many(picture.len())));
     }
     if let Some(given) = call.ints("kernel_shape")?
         && !given.iter().map(|&own| usize::try_from(own).ok()).eq(size.iter().map(|&own| Some(own)))
@@ -47,7 +51,7 @@ fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     let Some(out) = per_group.checked_mul(groups).filter(|&out| out <= MAX_ELEMENTS) else {
         return Err(call.bad_attribute("group", "fewer", group));
     };
-    let mut axes = axes(call, picture, size)?;
+    let axes = axes(call, picture, size)?;
     let sizes: Vec<usize> = axes.iter().map(|axis| axis.out).collect();
     let ty = call.output(dtype, [&[batch, out], &sizes[..]].concat())?;
     let bias = match call.number(2) {
@@ -69,14 +73,15 @@ fn infer(call: &NodeCall<'_>) -> Result<Outcome, ModelError> {
     if spread > MAX_ELEMENTS {
         return Err(call.output(dtype, vec![MAX_ELEMENTS; 2]).err().unwrap_or_else(|| call.unsupported("too large")));
     }
-    if axes.len() == 1 {
-        axes.insert(0, Axis { from: 1, size: 1, stride: 1, dilation: 1, before: 0, out: 1 });
-    }
-    let inputs = [("x", Given::Value(call.input(0)?)), ("weight", Given::Value(call.input(1)?)), ("bias", bias)];
-    let [rows, columns] = axes[..] else {
-        return Err(call.unsupported(format!("works along {} axes, one or two are supported", picture.len())));
+    let row = Axis { from: 1, size: 1, stride: 1, dilation: 1, before: 0, out: 1 };
+    let (depth, axes) = match axes[..] {
+        [columns] => (None, [row, columns]),
+        [rows, columns] => (None, [rows, columns]),
+        [depth, rows, columns] => (Some(depth), [rows, columns]),
+        _ => return Err(call.unsupported(too_many(axes.len()))),
     };
-    Ok(Outcome::layer_of(ConvTranspose { axes: [rows, columns], groups }, inputs, ty))
+    let inputs = [("x", Given::Value(call.input(0)?)), ("weight", Given::Value(call.input(1)?)), ("bias", bias)];
+    Ok(Outcome::layer_of(ConvTranspose { depth, axes, groups }, inputs, ty))
 }
 
 /// One entry for each axis of the picture.
@@ -168,6 +173,8 @@ impl Axis {
 /// Over `x`, weights and a bias, which is always there.
 #[derive(Debug, PartialEq)]
 struct ConvTranspose {
+    /// The axis before rows and columns, if there are three.
+    depth: Option<Axis>,
     axes: [Axis; 2],
     groups: usize,
 }
@@ -178,42 +185,99 @@ impl Compute for ConvTranspose {
     }
 
     fn lower(&self, to: &mut Lowerer<'_>) -> Result<(), SpecError> {
-        let picture = to.dims(0).len() == 4;
-        let x = match picture {
-            true => to.last(0)?,
+        let line = to.dims(0).len() == 3;
+        let x = match line {
             // A line is a picture of one row.
-            false => {
+            true => {
                 let (dims, first) = (to.dims(0), to.first(0)?);
                 let ty = TensorType::new(to.output().dtype, [dims[0], dims[1], 1, dims[2]]);
                 let row = to.calls.view(first, ty);
                 to.turn_named(&to.value(0).name, row, &[0, 2, 3, 1])?
             }
+            false => to.last(0)?,
         };
-        let whole = self.groups == 1 && self.axes.iter().all(|axis| axis.dilation == 1);
-        let y = if whole { self.by_phases(to, x)? } else { self.among_zeros(to, x)? };
-        match picture {
-            true => to.give_last(0, y),
-            false => {
+        let inputs = [x, to.first(1)?, to.first(2)?];
+        let y = match self.depth {
+            Some(depth) => self.deep(to, inputs, &depth)?,
+            None => self.plane(to, inputs)?,
+        };
+        match line {
+            true => {
                 let turned = to.turn_named(to.layer(), y, &[0, 3, 1, 2])?;
                 let line = to.calls.view(turned, to.output().clone());
                 to.give_first(0, line);
             }
+            false => to.give_last(0, y),
         }
         Ok(())
     }
 }
 
 impl ConvTranspose {
+    /// Of pictures with their channels last, by weights and a bias as the file has them.
+    fn plane(&self, to: &mut Lowerer<'_>, inputs: [usize; 3]) -> Result<usize, SpecError> {
+        match self.groups == 1 && self.axes.iter().all(|axis| axis.dilation == 1) {
+            true => self.by_phases(to, inputs),
+            false => self.among_zeros(to, inputs),
+        }
+    }
+
+    /// Along three axes: every plane by the weights of each depth of a window, laid where that depth falls, and summed up.
+    fn deep(&self, to: &mut Lowerer<'_>, [x, weight, bias]: [usize; 3], depth: &Axis) -> Result<usize, SpecError> {
+        let dtype = to.output().dtype;
+        let none = to.map("x * 0", &[("x", bias)], to.calls.ty(bias).clone(), &Params::new())?;
+        let ([batch, channels, ..], [inside, per_group, ..]) = (to.dims(0), to.dims(1)) else { return Ok(x) };
+        let [rows, columns] = self.axes;
+        let planes = TensorType::new(dtype, [batch * depth.from, rows.from, columns.from, *channels]);
+        let x = to.calls.view(x, planes);
+        let spread = depth.from * depth.stride;
+        let rest = rows.out * columns.out * per_group * self.groups;
+        let mut sum = None;
+        for at in 0..depth.size {
+            let start = Params::new().with("start", ints(&[0, 0, at, 0, 0]));
+            let own = TensorType::new(dtype, [*inside, *per_group, 1, rows.size, columns.size]);
+            let own = to.call("slice", &[weight], own, &start)?;
+            let mut part = self.plane(to, [x, own, none])?;
+            if depth.stride > 1 {
+                part = to.calls.view(part, TensorType::new(dtype, [*batch, depth.from, 1, rest]));
+                let ty = TensorType::new(dtype, [*batch, depth.from, depth.stride, rest]);
+                let after = Params::new().with("after", ints(&[0, 0, depth.stride - 1, 0]));
+                part = to.call("pad", &[part], ty, &after)?;
+            }
+            part = to.calls.view(part, TensorType::new(dtype, [*batch, spread, rest]));
+            // Where the first plane falls: so far behind the start of what is kept, or before it.
+            let place = at * depth.dilation;
+            let (before, start) = (place.saturating_sub(depth.before), depth.before.saturating_sub(place));
+            let after = (start + depth.out).saturating_sub(before + spread);
+            if before + after > 0 {
+                let ty = TensorType::new(dtype, [*batch, before + spread + after, rest]);
+                let sides = Params::new().with("before", ints(&[0, before, 0])).with("after", ints(&[0, after, 0]));
+                part = to.call("pad", &[part], ty, &sides)?;
+            }
+            let kept = TensorType::new(dtype, [*batch, depth.out, rest]);
+            if before + spread + after != depth.out {
+                part = to.call("slice", &[part], kept.clone(), &Params::new().with("start", ints(&[0, start, 0])))?;
+            }
+            sum = Some(match sum {
+                Some(sum) => to.call("elementwise_add", &[sum, part], kept, &Params::new())?,
+                None => part,
+            });
+        }
+        let sum = sum.ok_or_else(|| SpecError::internal(format!("`{}` has windows of no depth", to.layer())))?;
+        let ty = TensorType::new(dtype, [*batch, depth.out, rows.out, columns.out, per_group * self.groups]);
+        let sum = to.calls.view(sum, ty.clone());
+        to.call("elementwise_add", &[sum, bias], ty, &Params::new())
+    }
+
     /// All pixels of the result whose places have the same rest by the stride are a convolution of the picture by every
     /// so many of the weights. They are computed side by side as channels, and then put where they belong.
-    fn by_phases(&self, to: &mut Lowerer<'_>, x: usize) -> Result<usize, SpecError> {
+    fn by_phases(&self, to: &mut Lowerer<'_>, [x, weight, bias]: [usize; 3]) -> Result<usize, SpecError> {
         let dtype = to.output().dtype;
         let (inside, out) = (to.dims(1)[0], to.dims(1)[1]);
         let [rows, columns] = self.axes;
         let (stride, taps) = ([rows.stride, columns.stride], [rows.taps(), columns.taps()]);
         let spread = [taps[0] * stride[0], taps[1] * stride[1]];
-        let mut weight = to.first(1)?;
-        weight = to.calls.view(weight, TensorType::new(dtype, [inside, out, rows.size, columns.size]));
+        let mut weight = to.calls.view(weight, TensorType::new(dtype, [inside, out, rows.size, columns.size]));
         if spread != [rows.size, columns.size] {
             let after = [0, 0, spread[0] - rows.size, spread[1] - columns.size];
             let ty = TensorType::new(dtype, [inside, out, spread[0], spread[1]]);
@@ -224,7 +288,6 @@ impl ConvTranspose {
         weight = to.turn_named(&to.value(1).name, weight, &[2, 4, 0, 3, 5, 1])?;
         let phases = stride[0] * stride[1] * out;
         weight = turned_round(to, weight, [taps[0], taps[1], inside, phases])?;
-        let bias = to.first(2)?;
         let zeros = Data::collect(dtype, std::iter::repeat_n(Scalar::from_i64(dtype, 0), phases));
         let zeros = to.constant(zeros, &[stride[0] * stride[1], out]);
         let each = TensorType::new(dtype, [stride[0] * stride[1], out]);
@@ -244,7 +307,7 @@ impl ConvTranspose {
             )
         };
         let [down, across] = [ends(&rows, taps[0]), ends(&columns, taps[1])];
-        let batch = to.dims(0)[0];
+        let batch = to.calls.ty(x).shape.dims()[0];
         let params = Params::new().with("padding", ints(&[down.0, across.0, down.1, across.1]));
         let ty = TensorType::new(dtype, [batch, down.2, across.2, phases]);
         let y = to.call("conv2d", &[x, weight, bias], ty, &params)?;
@@ -256,16 +319,14 @@ impl ConvTranspose {
     }
 
     /// A convolution of the picture with zeros between its pixels.
-    fn among_zeros(&self, to: &mut Lowerer<'_>, x: usize) -> Result<usize, SpecError> {
-        let (dtype, batch, channels) = (to.output().dtype, to.dims(0)[0], to.dims(0)[1]);
+    fn among_zeros(&self, to: &mut Lowerer<'_>, [x, weight, bias]: [usize; 3]) -> Result<usize, SpecError> {
+        let (dtype, batch, channels) = (to.output().dtype, to.calls.ty(x).shape.dims()[0], to.dims(0)[1]);
         let (groups, out) = (self.groups, to.dims(1)[1]);
         let [rows, columns] = self.axes;
-        let mut weight = to.first(1)?;
         let apart = [groups, channels / groups, out, rows.size, columns.size];
-        weight = to.calls.view(weight, TensorType::new(dtype, apart));
-        weight = to.turn_named(&to.value(1).name, weight, &[3, 4, 1, 0, 2])?;
-        weight = turned_round(to, weight, [rows.size, columns.size, channels / groups, groups * out])?;
-        let bias = to.first(2)?;
+        let weight = to.calls.view(weight, TensorType::new(dtype, apart));
+        let weight = to.turn_named(&to.value(1).name, weight, &[3, 4, 1, 0, 2])?;
+        let weight = turned_round(to, weight, [rows.size, columns.size, channels / groups, groups * out])?;
 
         let after = ints(&[0, 0, rows.stride - 1, 0, columns.stride - 1, 0]);
         let between = [batch, rows.from, rows.stride, columns.from, columns.stride, channels];
@@ -350,12 +411,14 @@ mod tests {
         assert_eq!(dims(&[-1, 4, 5, 4], &[4, 1, 4, 4], vec![strides(), int("group", 4)]), [2, 4, 12, 10]);
         assert_eq!(dims(&[-1, 3, 5], &[3, 2, 3], vec![ints("strides", &[3])]), [2, 2, 15]);
         assert_eq!(dims(&[-1, 3, 5, 4], &[3, 2, 1, 1], vec![strides(), ints("pads", &[3; 4])]), [2, 2, 3, 1]);
+        let deep = vec![ints("strides", &[2, 1, 3]), ints("pads", &[1, 0, 2, 0, 1, 0]), ints("dilations", &[3, 1, 1])];
+        assert_eq!(dims(&[-1, 4, 3, 4, 5], &[4, 1, 2, 3, 2], [deep, vec![int("group", 2)]].concat()), [2, 2, 7, 5, 12]);
     }
 
     #[test]
     fn what_does_not_fit_is_refused() {
         let code = |x: &[i64], weight: &[i64], attributes| net(x, weight, attributes).code();
-        assert_eq!(code(&[1, 3, 5, 4, 4], &[3, 2, 3, 3, 3], vec![]), "unsupported_operator");
+        assert_eq!(code(&[1, 3, 5, 4, 4, 4], &[3, 2, 3, 3, 3, 3], vec![]), "unsupported_operator");
         assert_eq!(code(&[1, 3, 5, 4], &[2, 3, 3, 3], vec![]), "shape_mismatch");
         for bad in [
             ints("strides", &[0, 1]),

@@ -1,6 +1,8 @@
 //! `Unique`: the different elements, or slices, of a constant, with their first places, where each element went, and how often each is
 //! there. How many there are decides shapes, so values are refused.
 
+use std::cmp::Ordering;
+
 use dala_spec::{Data, Scalar, Shape};
 
 use super::operator::{Given, Kind, Operator, Outcome};
@@ -24,19 +26,20 @@ pub(super) const UNIQUE: Operator = Operator::new("Unique", Kind::Others, |call|
         data.get((block * size + at) * inner + side).unwrap_or(Scalar::from_i64(dtype, 0))
     };
     let slice = |at: usize| (0..outer * inner).map(move |number| element(number / inner, at, number % inner));
-    // By value, then by place, so that the first of equal ones is found first.
-    let mut order: Vec<usize> = (0..size).collect();
-    order.sort_by(|a, b| {
-        let mut pairs = slice(*a).zip(slice(*b)).map(|(a, b)| match dtype.is_float() {
-            true => a.as_f64().total_cmp(&b.as_f64()),
+    // By value, and both zeros are one.
+    let compared = |a: usize, b: usize| {
+        let mut pairs = slice(a).zip(slice(b)).map(|(a, b)| match dtype.is_float() {
+            true => (a.as_f64() + 0.0).total_cmp(&(b.as_f64() + 0.0)),
             false => a.as_integer().cmp(&b.as_integer()),
         });
-        pairs.find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
-    });
-    let same = |a: usize, b: usize| slice(a).zip(slice(b)).all(|(a, b)| a.bits() == b.bits());
+        pairs.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    };
+    // Equal ones stay in the order of their places, so that the first is found first.
+    let mut order: Vec<usize> = (0..size).collect();
+    order.sort_by(|a, b| compared(*a, *b));
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for at in order {
-        match groups.last_mut().filter(|group| group.first().is_some_and(|first| same(*first, at))) {
+        match groups.last_mut().filter(|group| group.first().is_some_and(|first| compared(*first, at).is_eq())) {
             Some(group) => group.push(at),
             None => groups.push(vec![at]),
         }
@@ -91,6 +94,8 @@ mod tests {
         let rows = floats(&[3, 2], vec![2.0, 3.0, 1.0, 0.0, 2.0, 3.0]);
         let rows = constants(13, "Unique", vec![rows], vec![int("axis", 0)]);
         assert_eq!(rows, (vec![2, 2], Data::F32(vec![1.0, 0.0, 2.0, 3.0])));
+        let zeros = constants(13, "Unique", vec![floats(&[4], vec![0.0, 1.0, -0.0, -1.0])], vec![]);
+        assert_eq!(zeros, (vec![3], Data::F32(vec![-1.0, 0.0, 1.0])));
         assert_eq!(single(13, "Unique", &[2], vec![], vec![]).code(), "not_constant");
     }
 }

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use dala_compute::{Buffer, Device};
-use safetensors::SafeTensors;
+use dala_compute::{Buffer, DType, Device};
+use dala_spec::Data;
+use safetensors::{Dtype, SafeTensors};
 
 /// A file of the tests' data.
 pub(crate) fn data(name: &str) -> PathBuf {
@@ -33,8 +34,27 @@ pub(crate) fn devices() -> Vec<String> {
 pub(crate) struct Golden(Vec<u8>);
 
 impl Golden {
-    pub(crate) fn open(name: &str) -> Golden {
-        Golden(std::fs::read(data(name)).unwrap())
+    /// A file of the tests' data, or any other by its whole path.
+    pub(crate) fn open(name: impl AsRef<Path>) -> Golden {
+        Golden(std::fs::read(data("").join(name)).unwrap())
+    }
+
+    /// A tensor's elements, of its own type, and shape; nothing if it is not in the file, or of a type that no test has.
+    pub(crate) fn tensor(&self, name: &str) -> Option<(Data, Vec<usize>)> {
+        let file = SafeTensors::deserialize(&self.0).unwrap();
+        let tensor = file.tensor(name).ok()?;
+        let dtype = match tensor.dtype() {
+            Dtype::F32 => DType::F32,
+            Dtype::F64 => DType::F64,
+            Dtype::F16 => DType::F16,
+            Dtype::I64 => DType::S64,
+            Dtype::I32 => DType::S32,
+            Dtype::I16 => DType::S16,
+            Dtype::I8 => DType::S8,
+            Dtype::U8 | Dtype::BOOL => DType::U8,
+            _ => return None,
+        };
+        Some((Data::from_bytes(dtype, tensor.data()), tensor.shape().to_vec()))
     }
 
     /// A tensor's elements and shape.
