@@ -22,7 +22,7 @@ pub const MAX_WEIGHTS: usize = 1 << 31;
 /// Layers of a network, with those of loops as often as they run.
 pub const MAX_LAYERS: usize = 100_000;
 /// Nodes that are walked, with those of loops as often as they run, and rounds of loops. Large nodes count as several.
-pub const MAX_STEPS: usize = 400_000;
+pub const MAX_STEPS: usize = 200_000;
 /// Entries of all lists of tensors that nodes make.
 pub const MAX_LISTED: usize = 1 << 24;
 /// Bytes that the uses of a file's functions come to.

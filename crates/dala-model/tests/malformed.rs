@@ -43,7 +43,7 @@ static COUNTING: memory::Counting = memory::Counting;
 /// What CI runs.
 const FILES: usize = 1500;
 /// Time on a processor for one file, until it is planned.
-const TIME: Duration = Duration::from_secs(2);
+const TIME: Duration = Duration::from_secs(4);
 /// Time for one run on the device, which compiles kernels, and is not alone.
 const RUN_TIME: Duration = Duration::from_secs(60);
 /// What one file may take.
