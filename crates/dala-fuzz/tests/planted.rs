@@ -100,7 +100,7 @@ fn expects_two_numbers(input: &[u8], _: &mut Progress) {
 
 /// A planner that takes memory for what a model claims to be.
 fn takes_what_is_claimed(input: &[u8], progress: &mut Progress) {
-    if progress.reached() >= 2 && input.windows(5).any(|part| part == b"MatMu") && input.len() % 7 == 3 {
+    if progress.reached() >= 2 && input.windows(5).any(|part| part == b"MatMu") && input.len() % 61 == 3 {
         std::hint::black_box(vec![1u8; 600 << 20]);
     }
 }

@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(outputs, [("probabilities", DType::F32), ("double", DType::F64), ("padded", DType::F32)]);
         assert_eq!(model.outputs()[0].dims, [Dim::Batch, Dim::Known(10)]);
         assert_eq!(model.operators()[..2], [("Concat".to_owned(), 2), ("Conv".to_owned(), 2)]);
-        assert_eq!(model.parameters(), 216 + 72 + 8 + 8 + 8 + 2 + 80 + 40 + 4);
+        assert_eq!(model.parameters(), 216 + 72 + 8 + 8 + 8 + 2 + 80 + 40 + 4 + 1);
         assert_eq!(model.fixed_batch(), None);
         let network = model.resolve(3).unwrap();
         assert_eq!(network.values[network.outputs[0]].ty.shape.dims(), [3, 10]);
