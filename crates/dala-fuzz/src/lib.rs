@@ -4,7 +4,7 @@
 //! generator and mutated from a corpus that grows by every input whose outcome is new. Nothing is required of the compiler:
 //! what an input came to stands in for coverage.
 //!
-//! An input fails if it panics, takes over 2 seconds, takes over 512 MiB, or breaks a rule that the target states. Sessions
+//! An input fails if it panics, takes over 4 seconds, takes over 512 MiB, or breaks a rule that the target states. Sessions
 //! run in a process of their own, which is [watched](watch::watch), so that a stack that overflows, an abort and a hang are
 //! found too.
 

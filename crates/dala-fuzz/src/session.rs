@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use crate::{Failure, Mutator, Progress, Random, Report, Target, memory};
 
 /// An input may take so long.
-const TIME: Duration = Duration::from_secs(2);
+const TIME: Duration = Duration::from_secs(4);
 /// And hold so many bytes at once.
 const MEMORY: usize = 512 << 20;
 /// Inputs that are kept to make others from, and their bytes.

@@ -46,7 +46,7 @@ impl Target for Model {
     }
 
     fn short(&self) -> usize {
-        60_000
+        15_000
     }
 
     fn seeds(&self) -> Vec<Vec<u8>> {
