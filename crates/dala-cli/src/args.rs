@@ -277,6 +277,9 @@ pub(crate) struct BenchArgs {
     /// Show the plan that is measured, where there is one; for startup, how long each kernel took to build
     #[arg(long)]
     pub(crate) explain: bool,
+    /// Of the zoo, these models alone
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
     /// Draw the ratios, as SVG
     #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<PathBuf>,
@@ -304,6 +307,8 @@ pub(crate) enum Suite {
     Sizes,
     /// Arithmetic on each element type, beside a copy of the same bytes
     Types,
+    /// Real models, beside ONNX Runtime (needs Python with ONNX Runtime and safetensors, and scripts/zoo)
+    Zoo,
     /// The first result of this process alone, in milliseconds
     #[value(hide = true)]
     Frame,

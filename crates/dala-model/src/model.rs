@@ -171,7 +171,8 @@ impl Model {
     }
 
     /// The same model with some of its open sizes fixed, by their names as [`Port::dims`] has them, or by the port's name and the
-    /// number of the axis: `("x.2", 320)`. `batch` is the open size of first axes.
+    /// number of the axis: `("x.2", 320)`. `batch` is the open size of first axes. A size that the file fixes may be given another
+    /// value by port and axis: many networks run at any size, whatever their file says.
     ///
     /// # Errors
     /// [`ModelError::UnknownSize`] for a name that no size has, and what is wrong with the model for these sizes.
@@ -182,11 +183,11 @@ impl Model {
             for port in &mut model.inputs {
                 for (axis, dim) in port.dims.iter_mut().enumerate() {
                     let own = match dim {
-                        Dim::Known(_) => continue,
-                        Dim::Batch => "batch",
-                        Dim::Open(own) => own.as_str(),
+                        Dim::Known(_) => None,
+                        Dim::Batch => Some("batch"),
+                        Dim::Open(own) => Some(own.as_str()),
                     };
-                    if name == own || name == format!("{}.{axis}", port.name) {
+                    if own == Some(name) || name == format!("{}.{axis}", port.name) {
                         *dim = Dim::Known(size);
                         found = true;
                     }
@@ -234,7 +235,7 @@ impl Model {
         self.operators.clone()
     }
 
-    /// The number of weights: the elements of all tensors of floats in the file.
+    /// The number of weights: the elements of all tensors of floats or bytes in the file.
     pub fn parameters(&self) -> usize {
         self.parameters
     }
@@ -387,6 +388,8 @@ mod tests {
         assert_eq!(fixed.outputs()[0].dims, [Dim::Batch, Dim::Known(2), Dim::Known(7)]);
         assert_eq!(model.with_sizes(&[("x.2", 7)]).unwrap().inputs(), fixed.inputs());
         assert_eq!(model.with_sizes(&[("m", 7)]).unwrap_err().code(), "unknown_size");
+        // What the file fixes may be something else, where the rest fits.
+        assert_eq!(model.with_sizes(&[("x.1", 9), ("n", 7)]).unwrap().resolve(2).unwrap().values[0].ty.shape.dims(), [2, 9, 7]);
     }
 
     #[test]

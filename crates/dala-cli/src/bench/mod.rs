@@ -9,6 +9,7 @@ mod plot;
 mod report;
 mod sizes;
 mod types;
+mod zoo;
 
 use std::io::Write;
 use std::process::Command;
@@ -50,6 +51,7 @@ pub(crate) fn run(args: &BenchArgs, out: &mut dyn Write) -> anyhow::Result<Outco
         Suite::Batch => ("batch", batch::measure(&device)?),
         Suite::Sizes => ("sizes", sizes::measure(&device)?),
         Suite::Types => ("types", types::measure(&device)?),
+        Suite::Zoo => ("zoo", zoo::measure(&device, &args.only)?),
         Suite::Startup => ("startup", startup(&device, args.explain, out)?),
     };
     let report = Report { suite, device: device.info().backend.name().to_owned(), rows, details };

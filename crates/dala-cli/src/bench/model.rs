@@ -94,7 +94,7 @@ fn beside(name: &str, plan: &Plan, file: &Path, batch: &str) -> Result<Row> {
 }
 
 /// The best of a few runs, after a pause.
-fn turn(mut run: impl FnMut() -> Result<f64>) -> Result<f64> {
+pub(super) fn turn(mut run: impl FnMut() -> Result<f64>) -> Result<f64> {
     sleep(PAUSE);
     (0..RUNS).try_fold(f64::INFINITY, |best, _| Ok(run()?.min(best)))
 }

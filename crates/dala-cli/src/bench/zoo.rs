@@ -1,0 +1,94 @@
+//! Real models beside ONNX Runtime.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use dala_compute::{Buffer, Device, Shape};
+use dala_model::Session;
+use serde_json::Value;
+
+use super::model::turn;
+use super::peer::Peer;
+use super::report::{Row, milliseconds};
+use crate::{onnx, tensor_file};
+
+const ONNX_RUNTIME: &str = include_str!("../../../../benches/peers/onnxruntime_zoo.py");
+const BASE: &str = "ONNX Runtime, 2 threads";
+
+const WARM_UPS: usize = 2;
+const ROUNDS: usize = 12;
+/// Slow models are measured in fewer rounds.
+const PATIENCE: Duration = Duration::from_secs(4);
+const FEWEST_ROUNDS: usize = 2;
+
+/// A row for each model that is there, the slowest beside the other first, and their geometric mean.
+pub(super) fn measure(device: &Device, only: &[String]) -> Result<Vec<Row>> {
+    let (data, models) = (folder("DALA_ZOO_DATA", "zoo-data")?, folder("DALA_ZOO", "zoo")?);
+    let text = std::fs::read_to_string(data.join("zoo.json"))
+        .with_context(|| format!("{} is missing: run scripts/zoo", data.join("zoo.json").display()))?;
+    let zoo: Value = serde_json::from_str(&text)?;
+    let mut rows = Vec::new();
+    for id in zoo.as_array().into_iter().flatten().filter_map(|entry| entry["id"].as_str()) {
+        let file = models.join(format!("{id}.onnx"));
+        if file.is_file() && (only.is_empty() || only.iter().any(|own| own == id)) {
+            rows.push(beside(device, &data, &file, id).with_context(|| id.to_owned())?);
+        }
+    }
+    if rows.is_empty() {
+        bail!("none of the models is in {}: run scripts/zoo", models.display());
+    }
+    rows.sort_by(|a, b| b.ratio.total_cmp(&a.ratio));
+    let mean = |of: fn(&Row) -> f64| (rows.iter().map(|row| of(row).ln()).sum::<f64>() / rows.len() as f64).exp();
+    let means = (mean(|row| row.ours_ms), mean(|row| row.base_ms));
+    rows.push(Row::new(format!("geometric mean of {}", rows.len()), BASE, means));
+    Ok(rows)
+}
+
+/// A folder that a variable names, or one of that name where `scripts/zoo` puts it.
+fn folder(variable: &str, name: &str) -> Result<PathBuf> {
+    match env::var_os(variable).filter(|folder| !folder.is_empty()) {
+        Some(folder) => Ok(PathBuf::from(folder)),
+        None => Ok(env::home_dir().context("there is no home folder")?.join(".cache/dala-compute").join(name)),
+    }
+}
+
+/// A model and ONNX Runtime in turn, on the same inputs.
+fn beside(device: &Device, data: &Path, file: &Path, id: &str) -> Result<Row> {
+    let scratch = env::temp_dir().join(format!("dala-bench-{}-{id}", std::process::id()));
+    std::fs::create_dir_all(&scratch)?;
+    let text = |path: &Path| path.to_str().map(str::to_owned).context("a path is no text");
+    let arguments = [text(data)?, text(file)?, id.to_owned(), "2".to_owned(), text(&scratch)?];
+    let needs = "ONNX Runtime and safetensors";
+    let mut peer = Peer::start(ONNX_RUNTIME, &arguments.each_ref().map(String::as_str), needs)?;
+    let model = onnx::open(file)?;
+    let input = |number: usize| -> Result<Buffer> {
+        let (data, shape) = tensor_file::read(&scratch.join(format!("{number}.npy")))?;
+        Ok(Buffer::from_bytes(device, &data.to_bytes(), data.dtype(), Shape::from(shape))?)
+    };
+    let inputs = (0..model.inputs().len()).map(input).collect::<Result<Vec<_>>>();
+    std::fs::remove_dir_all(&scratch)?;
+    let inputs = inputs?;
+    let operands: Vec<&Buffer> = inputs.iter().collect();
+    let session = Session::new(device, &model);
+    // Results come to the host, as theirs do.
+    let run = || -> Result<()> {
+        session.run(&operands)?.iter().try_for_each(|output| output.read_data().map(drop))?;
+        Ok(())
+    };
+    run()?;
+    let mut best = (f64::INFINITY, f64::INFINITY);
+    let start = Instant::now();
+    for round in 0..WARM_UPS + ROUNDS {
+        if round >= WARM_UPS + FEWEST_ROUNDS && start.elapsed() > PATIENCE {
+            break;
+        }
+        let ours = turn(|| milliseconds(run))?;
+        let theirs = turn(|| peer.time("run"))?;
+        if round >= WARM_UPS {
+            best = (best.0.min(ours), best.1.min(theirs));
+        }
+    }
+    Ok(Row::new(id, BASE, best))
+}

@@ -1,0 +1,8 @@
+//! What people ask of photos, recordings and files, answered by published models: each recipe prepares what a model takes, runs it
+//! in a [`Session`](dala_model::Session), and makes of what it gives something that can be read or drawn.
+
+mod error;
+mod models;
+
+pub use error::RecipeError;
+pub use models::{ModelFile, find};
