@@ -1,13 +1,15 @@
 //! Lines on photos, to show what was found.
 
-use dala_image::{Picture, Samples};
+use dala_image::{Picture, Profile, Samples};
 
 use crate::RecipeError;
 use crate::picture_model::check;
 
 /// A photo that is drawn on, in RGB.
 pub struct Drawing {
-    photo: Picture,
+    height: usize,
+    width: usize,
+    profile: Option<Profile>,
     levels: Vec<u8>,
     thickness: f32,
 }
@@ -25,8 +27,8 @@ impl Drawing {
             channels => levels.chunks_exact(channels).flat_map(|pixel| pixel.iter().take(3)).copied().collect(),
         };
         let thickness = (photo.height.max(photo.width) as f32 / 250.0).clamp(1.0, 12.0).round();
-        let photo = Picture { channels: 3, samples: Samples::U8(Vec::new()), ..photo.clone() };
-        Ok(Drawing { photo, levels, thickness })
+        let (height, width, profile) = (photo.height, photo.width, photo.profile.clone());
+        Ok(Drawing { height, width, profile, levels, thickness })
     }
 
     /// The edges of a box.
@@ -49,7 +51,8 @@ impl Drawing {
 
     /// The photo with everything on it.
     pub fn into_picture(self) -> Picture {
-        Picture { samples: Samples::U8(self.levels), ..self.photo }
+        let Drawing { height, width, profile, levels, .. } = self;
+        Picture { height, width, channels: 3, samples: Samples::U8(levels), profile }
     }
 
     /// Colours the pixels whose middle is near a line. What is outside of the photo is not drawn.
@@ -63,9 +66,9 @@ impl Drawing {
             let start = (a.min(b) - half).floor() as usize;
             start.min(size)..((a.max(b) + half).ceil() as usize).min(size)
         };
-        let (rows, columns) = (places(from.1, to.1, self.photo.height), places(from.0, to.0, self.photo.width));
+        let (rows, columns) = (places(from.1, to.1, self.height), places(from.0, to.0, self.width));
         let (first, count) = (columns.start, columns.len());
-        let lines = self.levels.chunks_exact_mut(self.photo.width * 3).enumerate();
+        let lines = self.levels.chunks_exact_mut(self.width * 3).enumerate();
         for (row, line) in lines.skip(rows.start).take(rows.len()) {
             for (column, pixel) in line.chunks_exact_mut(3).enumerate().skip(first).take(count) {
                 if distance((column as f32 + 0.5, row as f32 + 0.5), from, to) <= half {

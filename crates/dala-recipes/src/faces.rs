@@ -131,7 +131,7 @@ fn seen_size(photo: &Picture, longer_side: usize) -> Size {
 fn middles(planes: [&[f32]; PLANES], columns: usize, threshold: f32) -> Vec<Face> {
     let [scores, ..] = planes;
     let above = scores.iter().enumerate().filter(|(_, score)| **score > threshold);
-    let face = |(place, _)| {
+    let face = |(place, _): (usize, &f32)| {
         let said = planes.map(|plane| plane.get(place).copied().unwrap_or(f32::NAN));
         face_at(said, place / columns, place % columns)
     };
@@ -226,7 +226,7 @@ mod tests {
         for (height, width) in [(1, 1), (1, 200), (90, 50)] {
             let floats = Samples::F32(vec![f32::NAN; height * width * 4]);
             let photo = Picture::new(height, width, 4, floats).unwrap();
-            assert_eq!(faces.detect(&photo, 0.5).unwrap(), [], "{height} x {width}");
+            assert!(faces.detect(&photo, 0.5).unwrap().is_empty(), "{height} x {width}");
         }
         assert_eq!(faces.detect(&photo(0, 0), 0.5).unwrap_err().code(), "bad_input");
         assert_eq!(faces.detect(&photo(3, 3), 0.5).unwrap_err().code(), "bad_input");
