@@ -21,6 +21,7 @@ mod numbers;
 mod onnx;
 mod output;
 mod picture;
+mod read;
 mod run;
 mod self_test;
 mod source;
@@ -54,6 +55,7 @@ fn run(command: &Command, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         Command::Verify(args) => verify::run(args, out),
         Command::Trace(args) => trace::run(args, out),
         Command::Classify(args) => classify::run(args, out),
+        Command::Read(args) => read::run(args, out),
         Command::Model { command: ModelCommand::Info(args) } => model::info(args, out),
         Command::Model { command: ModelCommand::Run(args) } => model_run::run(args, out),
         Command::Bench(args) => bench::run(args, out),

@@ -3,6 +3,7 @@
 
 mod error;
 mod models;
+pub mod text;
 
 pub use error::RecipeError;
 pub use models::{ModelFile, find};
