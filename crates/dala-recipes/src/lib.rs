@@ -7,3 +7,8 @@ pub mod text;
 
 pub use error::RecipeError;
 pub use models::{ModelFile, find};
+
+/// The Rust of the documents is compiled. (A test of `dala-cli` finds documents that are missing here.)
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/RECIPES.md")]
+struct Recipes;

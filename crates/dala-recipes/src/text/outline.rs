@@ -1,5 +1,8 @@
 //! Shapes drawn into photos.
 
+/// Pixels of a side, at most: photos are smaller.
+const MOST_STEPS: usize = 1 << 16;
+
 /// Draws the sides of a shape, `thickness` pixels wide, into red, green and blue levels of a photo that is `width` pixels wide.
 pub fn outline(levels: &mut [u8], width: usize, corners: &[(f32, f32)], thickness: usize, colour: [u8; 3]) {
     let height = levels.len().checked_div(width * 3).unwrap_or_default();
@@ -17,8 +20,7 @@ pub fn outline(levels: &mut [u8], width: usize, corners: &[(f32, f32)], thicknes
     };
     for (start, end) in corners.iter().zip(corners.iter().cycle().skip(1)) {
         let (x, y) = (end.0 - start.0, end.1 - start.1);
-        // No side of a shape in a photo is longer than both of the photo's.
-        let steps = (x.abs().max(y.abs()).ceil() as usize).clamp(1, width + height);
+        let steps = (x.abs().max(y.abs()).ceil() as usize).clamp(1, MOST_STEPS);
         for step in 0..=steps {
             let part = step as f32 / steps as f32;
             dot(start.0 + x * part, start.1 + y * part);

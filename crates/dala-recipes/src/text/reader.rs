@@ -90,7 +90,7 @@ impl Reader {
         strips: &mut [Strip],
         readings: &mut [Reading],
     ) -> Result<(), RecipeError> {
-        let doubtful: Vec<usize> = (0..readings.len()).filter(|place| !(readings[*place].score >= SURE)).collect();
+        let doubtful: Vec<usize> = (0..readings.len()).filter(|place| readings[*place].score < SURE).collect();
         let turned: Vec<Strip> = doubtful.iter().map(|place| strips[*place].turned(2)).collect();
         let again = self.recogniser.read(photo, &turned)?;
         for ((place, strip), reading) in doubtful.into_iter().zip(turned).zip(again) {

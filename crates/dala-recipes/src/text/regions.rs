@@ -1,5 +1,7 @@
 //! Which pixels of a map belong together.
 
+use std::ops::Range;
+
 /// A pixel that is more likely than this is text.
 const LIKELY: f32 = 0.3;
 
@@ -50,7 +52,7 @@ impl Forest {
     }
 
     /// Joins the runs of a row with those above that they touch, at corners too. Both are in order.
-    fn join_rows(&mut self, above: std::ops::Range<usize>, row: std::ops::Range<usize>) {
+    fn join_rows(&mut self, above: Range<usize>, row: Range<usize>) {
         let mut next = above.start;
         for place in row {
             let run = self.runs[place];
@@ -71,7 +73,7 @@ impl Forest {
 /// or both is: strokes of one line meet where the network leaves a hair between them.
 pub(crate) fn regions(map: &[f32], width: usize) -> Vec<Vec<Run>> {
     let mut forest = Forest::default();
-    let (mut above, mut row_above): (std::ops::Range<usize>, &[f32]) = (0..0, &[]);
+    let (mut above, mut row_above): (Range<usize>, &[f32]) = (0..0, &[]);
     for (y, row) in map.chunks_exact(width.max(1)).enumerate() {
         let likely = |x: usize| [row, row_above].iter().any(|row| row.get(x).is_some_and(|value| *value > LIKELY));
         let start = forest.runs.len();

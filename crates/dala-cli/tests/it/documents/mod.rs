@@ -176,7 +176,7 @@ fn commands_are_in_console_blocks() {
 #[test]
 fn rust_is_compiled() {
     let read = |name: &str| fs::read_to_string(project().join("crates").join(name).join("src/lib.rs")).unwrap();
-    let crates = ["dala-compute", "dala-model", "dala-surface"].map(read).concat();
+    let crates = ["dala-compute", "dala-model", "dala-recipes", "dala-surface"].map(read).concat();
     for document in documents() {
         let rust = |block: &Block| block.language().starts_with("rust") && block.file().is_none();
         let ignored = |block: &Block| block.language() == "rust,ignore" && rust(block);
