@@ -6,6 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use dala_compute::{DType, Params, Shape};
 use dala_image::{Format, RawLayout};
+use dala_recipes::FACE_THRESHOLD;
 
 /// What a pipeline calls the picture that it is given.
 pub(crate) const INPUT: &str = "input";
@@ -38,8 +39,12 @@ pub(crate) enum Command {
     Trace(TraceArgs),
     /// Say what is in photos
     Classify(ClassifyArgs),
+    /// Find the faces in photos
+    Detect(DetectArgs),
     /// Read the text in photos
     Read(ReadArgs),
+    /// Make a photo larger
+    Upscale(UpscaleArgs),
     /// Look at a model
     Model {
         #[command(subcommand)]
@@ -167,6 +172,61 @@ pub(crate) struct ClassifyArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Photos are files of any format that `dala filter` reads, or `-`. Boxes are in a photo's pixels, from its upper left corner.
+
+Examples:
+  dala detect friends.jpg --output found.png
+  dala detect *.jpg --threshold 0.7 --json")]
+pub(crate) struct DetectArgs {
+    /// The photos
+    #[arg(value_name = "PHOTO", required = true)]
+    pub(crate) photos: Vec<PathBuf>,
+    /// Where the photo is written with boxes around the faces; for one photo
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// How sure the model is at least, from 0 to 1
+    #[arg(long, value_name = "N", default_value_t = FACE_THRESHOLD)]
+    pub(crate) threshold: f32,
+    /// To how many pixels the longer side of a photo is shrunk at most: more find smaller faces
+    #[arg(long, value_name = "PIXELS", default_value_t = 1024, value_parser = positive)]
+    pub(crate) longer_side: usize,
+    /// The model, as ONNX [default: faces.onnx, which `scripts/get-models faces` fetches]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model: Option<PathBuf>,
+    /// The device: auto, vulkan, gl, metal, cuda, rocm, cpu, or one that `dala info` names, such as vulkan:1. DALA_DEVICE overrides auto
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    pub(crate) device: String,
+    /// Print a JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The photo is a file of any format that `dala filter` reads, or `-`. It is done in tiles, so that its size does not matter to the memory of the device.
+
+Examples:
+  dala upscale small.jpg --output large.png")]
+pub(crate) struct UpscaleArgs {
+    /// The photo
+    #[arg(value_name = "PHOTO")]
+    pub(crate) photo: PathBuf,
+    /// Where the larger photo is written
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// The model, as ONNX [default: upscale.onnx, which `scripts/get-models upscale` fetches]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model: Option<PathBuf>,
+    /// The device: auto, vulkan, gl, metal, cuda, rocm, cpu, or one that `dala info` names, such as vulkan:1. DALA_DEVICE overrides auto
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    pub(crate) device: String,
+    /// Print a JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
 Photos are files of any format that `dala filter` reads, or `-`. Lines are printed in reading order. Exits with 1 if there is no text.
 
 Examples:
@@ -177,10 +237,10 @@ pub(crate) struct ReadArgs {
     /// The photos
     #[arg(value_name = "PHOTO", required = true)]
     pub(crate) photos: Vec<PathBuf>,
-    /// The model that finds lines, as ONNX [default: text_detector.onnx, which scripts/get-models fetches]
+    /// The model that finds lines, as ONNX [default: text_detector.onnx, which `scripts/get-models text` fetches]
     #[arg(long, value_name = "FILE")]
     pub(crate) detector: Option<PathBuf>,
-    /// The model that reads lines, as ONNX [default: text_recogniser.onnx, which scripts/get-models fetches]
+    /// The model that reads lines, as ONNX [default: text_recogniser.onnx, which `scripts/get-models text` fetches]
     #[arg(long, value_name = "FILE")]
     pub(crate) recogniser: Option<PathBuf>,
     /// Where the photo is written with its lines framed; for one photo

@@ -9,6 +9,7 @@ mod built;
 mod cache;
 mod classify;
 mod commands;
+mod detect;
 mod device;
 mod eval;
 mod filter;
@@ -27,6 +28,7 @@ mod self_test;
 mod source;
 mod tensor_file;
 mod trace;
+mod upscale;
 mod verify;
 mod warm;
 
@@ -55,7 +57,9 @@ fn run(command: &Command, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         Command::Verify(args) => verify::run(args, out),
         Command::Trace(args) => trace::run(args, out),
         Command::Classify(args) => classify::run(args, out),
+        Command::Detect(args) => detect::run(args, out),
         Command::Read(args) => read::run(args, out),
+        Command::Upscale(args) => upscale::run(args, out),
         Command::Model { command: ModelCommand::Info(args) } => model::info(args, out),
         Command::Model { command: ModelCommand::Run(args) } => model_run::run(args, out),
         Command::Bench(args) => bench::run(args, out),

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Error, Result, anyhow, bail};
 use dala_compute::{Buffer, Device, Pipeline, Plan, Stage};
-use dala_model::{LoadModel, Model, ModelError, Port, UnsupportedOperator};
+use dala_model::{LoadError, LoadModel, Model, ModelError, Port, UnsupportedOperator};
+use dala_recipes::RecipeError;
 
 /// What a model is called on a device.
 pub(crate) const KERNEL: &str = "model";
@@ -25,12 +26,24 @@ pub(crate) fn installed(name: &str) -> Result<PathBuf> {
 
 /// Reads a model; whatever is wrong is said with the name of the file.
 pub(crate) fn open(file: &Path) -> Result<Model> {
+    Model::open(file).map_err(|error| explained(file, error))
+}
+
+/// Why a recipe could not be opened, with the name of its model's file.
+pub(crate) fn not_opened(file: &Path, error: RecipeError) -> Error {
+    match error {
+        RecipeError::Model(LoadError::Model(error)) => explained(file, error),
+        other => other.into(),
+    }
+}
+
+fn explained(file: &Path, error: ModelError) -> Error {
     let name = file.display();
-    Model::open(file).map_err(|error| match error {
+    match error {
         ModelError::Io { source, .. } => Error::new(source).context(format!("cannot read {name}")),
         ModelError::Unsupported { operators } => anyhow!("{name}: {}", unsupported(&operators)),
         other => Error::new(other).context(name.to_string()),
-    })
+    }
 }
 
 /// The same model with sizes given as `name=number`.

@@ -6,7 +6,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use dala_compute::{Buffer, DType, Device, Shape, TensorType};
-use dala_image::{Dropped, Format, Limits, Profile, RawLayout, Samples};
+use dala_image::{Dropped, Format, Limits, Picture, Profile, RawLayout, Samples};
+
+use crate::output;
 
 /// Standard input or output instead of a file.
 const STANDARD: &str = "-";
@@ -56,6 +58,17 @@ impl HostPicture {
             Elements::F32(floats) => buffer.write(floats)?,
         }
         Ok(())
+    }
+
+    /// As what recipes and files take.
+    pub(crate) fn into_picture(self) -> Result<Picture> {
+        let HostPicture { shape, elements, profile, .. } = self;
+        let Some(size) = shape.picture() else { bail!("{shape} is no picture's shape") };
+        let samples = match elements {
+            Elements::U8(levels) => Samples::U8(levels),
+            Elements::F32(floats) => Samples::F32(floats),
+        };
+        Ok(Picture { profile, ..Picture::new(size.height, size.width, size.channels, samples)? })
     }
 
     /// As levels of 8 bits.
@@ -151,6 +164,18 @@ pub(crate) fn download(buffer: &Buffer, profile: Option<Profile>) -> Result<Host
     Ok(HostPicture { shape: buffer.shape().clone(), elements, profile, format: None })
 }
 
+/// Writes what a recipe made to a file in the format that its extension says; warns if its profile got lost.
+pub(crate) fn write_made(path: &Path, made: &Picture) -> Result<()> {
+    let format = format_of(path)?;
+    let cannot = || format!("cannot write {}", path.display());
+    let encoded = made.encode(format).with_context(cannot)?;
+    fs::write(path, encoded.bytes).with_context(cannot)?;
+    if let Some(why) = encoded.dropped {
+        output::warn(&format!("{}: the colour profile is left out: {why}", path.display()));
+    }
+    Ok(())
+}
+
 /// Writes a picture to a file in the format that its extension says, and says whether its profile got lost.
 pub(crate) fn write(path: &Path, picture: HostPicture) -> Result<Option<Dropped>> {
     let format = format_of(path)?;
@@ -169,14 +194,7 @@ pub(crate) fn write_standard(out: &mut dyn Write, picture: HostPicture, format: 
 }
 
 fn encode(picture: HostPicture, format: Format) -> Result<(Vec<u8>, Option<Dropped>)> {
-    let HostPicture { shape, elements, profile, .. } = picture;
-    let Some(size) = shape.picture() else { bail!("{shape} is no picture's shape") };
-    let samples = match elements {
-        Elements::U8(levels) => Samples::U8(levels),
-        Elements::F32(floats) => Samples::F32(floats),
-    };
-    let picture = dala_image::Picture::new(size.height, size.width, size.channels, samples)?;
-    let encoded = dala_image::Picture { profile, ..picture }.encode(format)?;
+    let encoded = picture.into_picture()?.encode(format)?;
     Ok((encoded.bytes, encoded.dropped))
 }
 

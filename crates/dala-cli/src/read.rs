@@ -2,20 +2,19 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use dala_compute::Shape;
-use dala_recipes::text::{DETECTOR, RECOGNISER, Reader, TextLine, outline};
+use dala_image::{Picture, Samples};
+use dala_recipes::text::{DETECTOR, RECOGNISER, Reader, TextLine};
+use dala_recipes::{Drawing, find};
 use serde::Serialize;
 
 use crate::args::ReadArgs;
 use crate::output::{self, Outcome};
-use crate::picture::{self, HostPicture};
-use crate::device;
+use crate::{device, picture};
 
-/// What frames lines.
+/// What lines are framed with.
 const FRAME: [u8; 3] = [230, 40, 40];
 
 /// What `--json` prints.
@@ -43,35 +42,36 @@ struct Line {
 }
 
 pub(crate) fn run(args: &ReadArgs, out: &mut dyn Write) -> Result<Outcome> {
-    if let Some(output) = &args.output {
-        if args.photos.len() > 1 {
-            bail!("cannot write {} photos to {}: read one at a time", args.photos.len(), output.display());
-        }
-        picture::format_of(output)?;
-    }
     // A photo that is not there is found before the others are read.
     for photo in args.photos.iter().filter(|photo| !picture::is_standard(photo)) {
         File::open(photo).with_context(|| format!("cannot read {}", photo.display()))?;
     }
-    let detector = dala_recipes::find(DETECTOR, args.detector.clone())?;
-    let recogniser = dala_recipes::find(RECOGNISER, args.recogniser.clone())?;
+    if let Some(output) = &args.output {
+        picture::format_of(output)?;
+        if args.photos.len() > 1 {
+            bail!("--output is for one photo, and there are {}", args.photos.len());
+        }
+    }
+    let detector = find(DETECTOR, args.detector.clone())?;
+    let recogniser = find(RECOGNISER, args.recogniser.clone())?;
     let device = device::open(&args.device)?;
     let reader = Reader::open(&device, &detector, &recogniser)?;
 
     let mut photos = Vec::new();
-    for photo in &args.photos {
-        let mut pixels = Pixels::read(photo)?;
+    for name in &args.photos {
+        let photo = on_white(picture::read(name, None)?.into_picture()?)?;
         let start = Instant::now();
-        let lines = reader.read(&pixels.levels, pixels.height, pixels.width);
-        let lines = lines.with_context(|| photo.display().to_string())?;
+        let lines = reader.read(&photo.samples.levels(), photo.height, photo.width);
+        let lines = lines.with_context(|| name.display().to_string())?;
         let milliseconds = start.elapsed().as_secs_f64() * 1e3;
         if let Some(output) = &args.output {
-            pixels.frame(&lines);
-            picture::write(output, pixels.into_picture())?;
+            let mut drawing = Drawing::on(&photo)?;
+            lines.iter().for_each(|line| drawing.polygon(&line.corners, FRAME));
+            picture::write_made(output, &drawing.into_picture())?;
         }
         let line = |TextLine { text, score, corners }| Line { text, score, corners };
         let lines = lines.into_iter().map(line).collect();
-        let seen = Seen { photo: photo.display().to_string(), milliseconds, lines };
+        let seen = Seen { photo: name.display().to_string(), milliseconds, lines };
         if !args.json {
             print(out, &seen, args.photos.len() > 1)?;
         }
@@ -102,37 +102,15 @@ fn print(out: &mut dyn Write, seen: &Seen, named: bool) -> Result<()> {
     Ok(out.flush()?)
 }
 
-/// A photo in red, green and blue.
-struct Pixels {
-    height: usize,
-    width: usize,
-    levels: Vec<u8>,
-}
-
-impl Pixels {
-    /// What is transparent lies on white, as it does where it is shown.
-    fn read(photo: &Path) -> Result<Pixels> {
-        let picture = picture::read(photo, None)?;
-        let Some(size) = picture.shape.picture() else { bail!("{} is no photo", photo.display()) };
-        let levels = dala_image::rgba(picture.into_levels(), size.channels);
-        let over = |level: u8, alpha: u8| {
-            let (level, alpha) = (u32::from(level), u32::from(alpha));
-            ((level * alpha + 255 * (255 - alpha) + 127) / 255) as u8
-        };
-        let pixels = levels.as_chunks::<4>().0.iter();
-        let levels = pixels.flat_map(|&[red, green, blue, alpha]| [red, green, blue].map(|level| over(level, alpha)));
-        Ok(Pixels { height: size.height, width: size.width, levels: levels.collect() })
-    }
-
-    /// Draws a frame around each line, as thick as suits the photo.
-    fn frame(&mut self, lines: &[TextLine]) {
-        let thickness = (self.height.max(self.width) / 400).clamp(1, 8);
-        for line in lines {
-            outline(&mut self.levels, self.width, &line.corners, thickness, FRAME);
-        }
-    }
-
-    fn into_picture(self) -> HostPicture {
-        HostPicture::of_levels(Shape::from([self.height, self.width, 3]), self.levels)
-    }
+/// A photo in red, green and blue. What is transparent lies on white, as it does where it is shown.
+fn on_white(photo: Picture) -> Result<Picture> {
+    let (height, width, profile) = (photo.height, photo.width, photo.profile.clone());
+    let over = |level: u8, alpha: u8| {
+        let (level, alpha) = (u32::from(level), u32::from(alpha));
+        ((level * alpha + 255 * (255 - alpha) + 127) / 255) as u8
+    };
+    let pixels = photo.into_rgba();
+    let pixels = pixels.as_chunks::<4>().0.iter();
+    let levels = pixels.flat_map(|&[red, green, blue, alpha]| [red, green, blue].map(|level| over(level, alpha)));
+    Ok(Picture { profile, ..Picture::new(height, width, 3, Samples::U8(levels.collect()))? })
 }

@@ -1,12 +1,19 @@
 //! What people ask of photos, recordings and files, answered by published models: each recipe prepares what a model takes, runs it
 //! in a [`Session`](dala_model::Session), and makes of what it gives something that can be read or drawn.
 
+mod draw;
 mod error;
+mod faces;
 mod models;
+mod picture_model;
 pub mod text;
+mod upscale;
 
+pub use draw::Drawing;
 pub use error::RecipeError;
+pub use faces::{FACE_THRESHOLD, FACES, Face, Faces};
 pub use models::{ModelFile, find};
+pub use upscale::{UPSCALE, Upscaler};
 
 /// The Rust of the documents is compiled. (A test of `dala-cli` finds documents that are missing here.)
 #[cfg(doctest)]

@@ -13,6 +13,7 @@ mod formats;
 mod info;
 mod kernels;
 mod models;
+mod photos;
 mod pipelines;
 mod pipes;
 mod read;

@@ -44,7 +44,7 @@ fn number(number: u8, value: u8) -> Vec<u8> {
 }
 
 /// An ONNX file: its input's shape, its nodes as name, operator, input and output, and its outputs.
-fn onnx(dims: &[u8], nodes: &[[&str; 4]], outputs: &[&str]) -> Vec<u8> {
+pub(crate) fn onnx(dims: &[u8], nodes: &[[&str; 4]], outputs: &[&str]) -> Vec<u8> {
     let dims: Vec<u8> = dims.iter().flat_map(|dim| field(1, number(1, *dim))).collect();
     let tensor = [number(1, 1), field(2, dims)].concat();
     let input = [field(1, "x"), field(2, field(1, tensor))].concat();

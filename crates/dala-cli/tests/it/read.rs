@@ -77,6 +77,6 @@ fn what_is_missing_is_named() {
     let message = run.error(2);
     assert!(message.contains("text_detector") && message.contains("scripts/get-models text"), "{message}");
     assert!(dala(&["read", "nowhere.png"]).error(2).contains("cannot read nowhere.png"));
-    assert!(dala(&["read", &note, &note, "-o", "a.png"]).error(2).contains("one at a time"));
+    assert!(dala(&["read", &note, &note, "-o", "a.png"]).error(2).contains("--output is for one photo"));
     assert!(dala(&["read", &note, "-o", "a.gif"]).error(2).contains("cannot write a.gif"));
 }

@@ -1,7 +1,6 @@
 //! Text in photos: a network finds where lines are, another reads each.
 
 mod detector;
-mod outline;
 mod reader;
 mod recogniser;
 mod rectangle;
@@ -10,7 +9,6 @@ mod strip;
 
 use crate::ModelFile;
 
-pub use outline::outline;
 pub use reader::{Reader, TextLine};
 
 /// The network that finds lines: PP-OCR's detector, version 4.

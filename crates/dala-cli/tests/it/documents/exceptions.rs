@@ -67,6 +67,7 @@ pub(crate) const NOT_RUN: &[Exception] = &[
     ci("DALA_GOLDEN=blur cargo test -p dala-compute --test it golden -- --nocapture", TESTS),
     ci("DALA_PROPERTY_CASES=2000 cargo test -p dala-compute --test it random -- --nocapture", TESTS),
     ci("DALA_PIPELINE_CASES=2000 cargo test -p dala-compute --test it pipelines -- --nocapture", TESTS),
+    never("scripts/get-models people", "fetches packages that CI does not need"),
     never("scripts/mutation-check", BY_HAND),
     never("scripts/reach", BY_HAND),
     // The guide to kernels: its kernel is compiled and checked by `dala-kernels`.

@@ -28,7 +28,7 @@ fn pictures_are_not_stale() {
                 let same = fs::read(&ours).unwrap_or_default() == fs::read(&new).unwrap();
                 assert!(same, "docs/images/{name} is stale: {STALE}");
             }
-            Some((_, "png")) => {
+            Some((_, "png" | "jpg")) => {
                 let (ours, new) = (image::open(&ours).unwrap().to_rgb8(), image::open(&new).unwrap().to_rgb8());
                 assert_eq!(ours.dimensions(), new.dimensions(), "docs/images/{name} is stale: {STALE}");
                 // The last bit may differ between processors.
@@ -44,6 +44,12 @@ fn pictures_are_not_stale() {
         }
         made.push(name);
     }
+    // What recipes make needs models that are fetched only where somebody asks for them.
+    let of_recipes = ["faces.jpg", "upscale.png", "upscale_before.png"];
+    for missing in of_recipes.iter().filter(|name| !made.iter().any(|made| made == **name)) {
+        println!("skipped: docs/images/{missing}: `scripts/get-models people` fetches what makes it");
+    }
+    made.retain(|name| !of_recipes.contains(&name.as_str()));
     made.sort();
     assert_eq!(made, ["image_plan.svg", "measured.md", "measured.svg", "plan.svg", "sketch.png"]);
 }
