@@ -41,6 +41,8 @@ pub(crate) enum Command {
     Classify(ClassifyArgs),
     /// Find the faces in photos
     Detect(DetectArgs),
+    /// Read the text in photos
+    Read(ReadArgs),
     /// Make a photo larger
     Upscale(UpscaleArgs),
     /// Look at a model
@@ -215,6 +217,35 @@ pub(crate) struct UpscaleArgs {
     /// The model, as ONNX [default: upscale.onnx, which `scripts/get-models upscale` fetches]
     #[arg(long, value_name = "FILE")]
     pub(crate) model: Option<PathBuf>,
+    /// The device: auto, vulkan, gl, metal, cuda, rocm, cpu, or one that `dala info` names, such as vulkan:1. DALA_DEVICE overrides auto
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    pub(crate) device: String,
+    /// Print a JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Photos are files of any format that `dala filter` reads, or `-`. Lines are printed in reading order. Exits with 1 if there is no text.
+
+Examples:
+  dala read letter.jpg > letter.txt
+  dala read street.jpg --output street-lines.png
+  dala read *.jpg --json --device vulkan")]
+pub(crate) struct ReadArgs {
+    /// The photos
+    #[arg(value_name = "PHOTO", required = true)]
+    pub(crate) photos: Vec<PathBuf>,
+    /// The model that finds lines, as ONNX [default: text_detector.onnx, which `scripts/get-models text` fetches]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) detector: Option<PathBuf>,
+    /// The model that reads lines, as ONNX [default: text_recogniser.onnx, which `scripts/get-models text` fetches]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) recogniser: Option<PathBuf>,
+    /// Where the photo is written with its lines framed; for one photo
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
     /// The device: auto, vulkan, gl, metal, cuda, rocm, cpu, or one that `dala info` names, such as vulkan:1. DALA_DEVICE overrides auto
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub(crate) device: String,

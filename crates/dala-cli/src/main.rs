@@ -22,6 +22,7 @@ mod numbers;
 mod onnx;
 mod output;
 mod picture;
+mod read;
 mod run;
 mod self_test;
 mod source;
@@ -57,6 +58,7 @@ fn run(command: &Command, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         Command::Trace(args) => trace::run(args, out),
         Command::Classify(args) => classify::run(args, out),
         Command::Detect(args) => detect::run(args, out),
+        Command::Read(args) => read::run(args, out),
         Command::Upscale(args) => upscale::run(args, out),
         Command::Model { command: ModelCommand::Info(args) } => model::info(args, out),
         Command::Model { command: ModelCommand::Run(args) } => model_run::run(args, out),

@@ -11,6 +11,8 @@ pub const MAX_VALUES: usize = 200_000;
 pub const MAX_NAMES: usize = 1_000_000;
 /// Attributes of all nodes.
 pub const MAX_ATTRIBUTES: usize = 400_000;
+/// Bytes of the texts beside a graph that are kept.
+pub const MAX_METADATA_BYTES: usize = 4 << 20;
 /// Dimensions of all inputs and outputs of a graph.
 pub const MAX_DIMENSIONS: usize = 1_000_000;
 /// Dimensions of one tensor.

@@ -1,6 +1,6 @@
 //! A file that was read.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -27,6 +27,7 @@ pub struct Model {
     remarks: Arc<Vec<OutputRemark>>,
     operators: Vec<(String, usize)>,
     parameters: usize,
+    metadata: Arc<HashMap<String, String>>,
     /// The smallest batch that fits the shapes in the file, and whether it is the only one.
     smallest: usize,
     only: bool,
@@ -45,11 +46,11 @@ impl Model {
     }
 
     fn from_file(file: read::File) -> Result<Model, ModelError> {
-        let read::File { graph, inputs, outputs, operators, parameters } = file;
-        let (graph, remarks) = (Arc::new(graph), Arc::new(outputs));
+        let read::File { graph, inputs, outputs, operators, parameters, metadata } = file;
+        let (graph, remarks, metadata) = (Arc::new(graph), Arc::new(outputs), Arc::new(metadata));
         let (smallest, only, decided) = (1, false, None);
         let outputs = Vec::new();
-        Model { graph, inputs, outputs, remarks, operators, parameters, smallest, only, decided }.settled()
+        Model { graph, inputs, outputs, remarks, operators, parameters, metadata, smallest, only, decided }.settled()
     }
 
     /// The same, checked as far as it can be, with what is known about its outputs.
@@ -240,6 +241,12 @@ impl Model {
         self.parameters
     }
 
+    /// A text that whoever wrote the file put beside the graph, such as the names of its classes. Of very long texts, those past
+    /// [`MAX_METADATA_BYTES`](crate::limits::MAX_METADATA_BYTES) are not kept.
+    pub fn metadata(&self, key: &str) -> Option<&str> {
+        self.metadata.get(key).map(String::as_str)
+    }
+
     /// Whether weights are floats of 16 bits: results are then as close as these are.
     pub fn half_weights(&self) -> bool {
         let halves = |tensor: &crate::attribute::Tensor| tensor.ty.dtype.is_float() && tensor.ty.dtype.size() == 2;
@@ -315,8 +322,11 @@ impl Model {
 
 #[cfg(test)]
 mod tests {
+    use prost::Message;
+
     use super::*;
     use crate::builder::{Net, everything, floats, single};
+    use crate::limits::MAX_METADATA_BYTES;
     use crate::proto::{StringStringEntryProto, TensorProto, element_type};
 
     #[test]
@@ -371,6 +381,25 @@ mod tests {
             Model::read(single(13, "Gather", &[-1, 4], vec![crate::builder::list(&[2])], vec![]).bytes()).unwrap();
         assert_eq!((third.smallest_batch(), third.fixed_batch()), (3, None));
         assert!(third.resolve(5).is_ok() && third.resolve(2).is_err());
+    }
+
+    #[test]
+    fn texts_beside_the_graph_are_kept_within_bounds() {
+        let with = |entries: &[&[u8]]| {
+            let mut net = single(13, "Relu", &[1, 2], vec![], vec![]);
+            net.model.metadata_props = entries.iter().map(|entry| Bytes::copy_from_slice(entry)).collect();
+            Model::read(net.bytes()).unwrap()
+        };
+        let entry = |key: &str, value: &str| {
+            StringStringEntryProto { key: key.to_owned(), value: value.to_owned() }.encode_to_vec()
+        };
+        let long = entry("long", &"a".repeat(MAX_METADATA_BYTES));
+        // A field of text that is no text, and one that ends too early.
+        let (bytes, cut) = ([0x0a, 1, 0xff], [0x0a, 9, b'k']);
+        let model = with(&[&entry("names", "cat\ndög"), &long, &bytes, &cut, &entry("names", "late"), &entry("", "x")]);
+        assert_eq!((model.metadata("names"), model.metadata("")), (Some("cat\ndög"), Some("x")));
+        assert_eq!((model.metadata("long"), model.metadata("other")), (None, None));
+        assert_eq!(with(&[]).metadata("names"), None);
     }
 
     #[test]

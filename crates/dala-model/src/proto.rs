@@ -17,6 +17,9 @@ pub struct ModelProto {
     /// The versions of the operator sets that the nodes use.
     #[prost(message, repeated, tag = "8")]
     pub opset_import: Vec<OperatorSetIdProto>,
+    /// Texts by name that whoever wrote the file put beside the graph: pairs, left undecoded, because a model runs without them.
+    #[prost(bytes = "bytes", repeated, tag = "14")]
+    pub metadata_props: Vec<Bytes>,
     /// Operators that the file defines by nodes.
     #[prost(message, repeated, tag = "25")]
     pub functions: Vec<FunctionProto>,

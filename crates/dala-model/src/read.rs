@@ -12,11 +12,11 @@ use crate::attribute::{Attribute, Tensor};
 use crate::error::{UnsupportedOperator, cut, shown};
 use crate::external::Folder;
 use crate::graph::{Graph, Node};
-use crate::limits::{KEPT_CHARACTERS, MAX_ELEMENTS, MAX_RANK, MAX_WEIGHTS};
+use crate::limits::{KEPT_CHARACTERS, MAX_ELEMENTS, MAX_METADATA_BYTES, MAX_RANK, MAX_WEIGHTS};
 use crate::ops::{self, Declared};
 use crate::proto::{
-    AttributeProto, DimensionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, attribute_type,
-    element_type,
+    AttributeProto, DimensionProto, GraphProto, ModelProto, NodeProto, StringStringEntryProto, TensorProto,
+    ValueInfoProto, attribute_type, element_type,
 };
 use crate::{Dim, ModelError, Port, external, functions, scan};
 
@@ -33,6 +33,7 @@ pub(crate) struct File {
     pub(crate) outputs: Vec<OutputRemark>,
     pub(crate) operators: Vec<(String, usize)>,
     pub(crate) parameters: usize,
+    pub(crate) metadata: HashMap<String, String>,
 }
 
 /// What a file says about an output. The nodes decide what it is.
@@ -49,6 +50,7 @@ pub(crate) fn read(bytes: Bytes, folder: Option<&Path>) -> Result<File, ModelErr
     scan::scan(&bytes)?;
     let model = ModelProto::decode(bytes).map_err(undecoded)?;
     let opset = opset(&model)?;
+    let metadata = metadata(model.metadata_props);
     let Some(mut file) = model.graph else {
         return Err(ModelError::NotOnnx { why: "it has no graph".to_owned() });
     };
@@ -67,7 +69,21 @@ pub(crate) fn read(bytes: Bytes, folder: Option<&Path>) -> Result<File, ModelErr
         return Err(ModelError::Malformed { place: "the graph".to_owned(), why: "it has no outputs".to_owned() });
     }
     graph.elements = reader.elements;
-    Ok(File { graph, inputs, outputs, operators: most_frequent(counts), parameters: reader.parameters })
+    let (operators, parameters) = (most_frequent(counts), reader.parameters);
+    Ok(File { graph, inputs, outputs, operators, parameters, metadata })
+}
+
+/// The texts beside a graph, the first of each name. What is no text, or too much, is left out: nothing in the graph needs it.
+fn metadata(entries: Vec<Bytes>) -> HashMap<String, String> {
+    let (mut texts, mut room) = (HashMap::new(), MAX_METADATA_BYTES);
+    for entry in entries {
+        let Some(left) = room.checked_sub(entry.len()) else { continue };
+        if let Ok(StringStringEntryProto { key, value }) = StringStringEntryProto::decode(entry) {
+            room = left;
+            texts.entry(key).or_insert(value);
+        }
+    }
+    texts
 }
 
 fn undecoded(error: prost::DecodeError) -> ModelError {

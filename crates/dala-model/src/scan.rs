@@ -78,6 +78,7 @@ impl Counts {
             (Kind::Attribute, 5) => (&mut self.values, MAX_VALUES, "weights, inputs and outputs"),
             (Kind::Shape, 1) => (&mut self.dimensions, MAX_DIMENSIONS, "dimensions of inputs and outputs"),
             (Kind::Tensor, 13) => (&mut self.names, MAX_NAMES, "texts about weights in other files"),
+            (Kind::Model, 14) => (&mut self.names, MAX_NAMES, "texts beside the graph"),
             (Kind::Model, 8 | 25) => (&mut self.entries, MAX_VALUES, "operator sets"),
             _ => return Ok(()),
         };

@@ -6,6 +6,7 @@ mod error;
 mod faces;
 mod models;
 mod picture_model;
+pub mod text;
 mod upscale;
 
 pub use draw::Drawing;

@@ -16,6 +16,7 @@ mod models;
 mod photos;
 mod pipelines;
 mod pipes;
+mod read;
 mod rooms;
 
 use std::process::{Command, Output};

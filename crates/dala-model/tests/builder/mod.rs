@@ -23,7 +23,7 @@ impl Net {
                 ir_version: 8,
                 graph: Some(GraphProto::default()),
                 opset_import: sets,
-                functions: Vec::new(),
+                ..ModelProto::default()
             },
         }
     }

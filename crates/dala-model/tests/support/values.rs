@@ -23,7 +23,7 @@ pub(crate) fn elements(tensor: TensorProto) -> Result<Values, ModelError> {
     let initializer = vec![TensorProto { name: "x".to_owned(), ..tensor }];
     let graph = GraphProto { node: vec![node], initializer, output: vec![output], ..GraphProto::default() };
     let set = OperatorSetIdProto { version: 23, ..OperatorSetIdProto::default() };
-    let model = ModelProto { ir_version: 8, graph: Some(graph), opset_import: vec![set], functions: Vec::new() };
+    let model = ModelProto { ir_version: 8, graph: Some(graph), opset_import: vec![set], ..ModelProto::default() };
     let model = Model::read(model.encode_to_vec())?;
     let network = model.resolve(model.smallest_batch())?;
     let value = &network.values[network.outputs[0]];
