@@ -9,12 +9,14 @@ mod built;
 mod cache;
 mod classify;
 mod commands;
+mod describe_type;
 mod device;
 mod eval;
 mod filter;
 mod graph;
 mod info;
 mod kernels;
+mod listen;
 mod model;
 mod model_run;
 mod numbers;
@@ -25,6 +27,8 @@ mod run;
 mod self_test;
 mod source;
 mod tensor_file;
+mod terminal;
+mod timeline;
 mod trace;
 mod verify;
 mod warm;
@@ -54,6 +58,8 @@ fn run(command: &Command, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         Command::Verify(args) => verify::run(args, out),
         Command::Trace(args) => trace::run(args, out),
         Command::Classify(args) => classify::run(args, out),
+        Command::Listen(args) => listen::run(args, out),
+        Command::DescribeType(args) => describe_type::run(args, out),
         Command::Model { command: ModelCommand::Info(args) } => model::info(args, out),
         Command::Model { command: ModelCommand::Run(args) } => model_run::run(args, out),
         Command::Bench(args) => bench::run(args, out),

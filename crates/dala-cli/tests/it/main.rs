@@ -15,6 +15,7 @@ mod kernels;
 mod models;
 mod pipelines;
 mod pipes;
+mod recipes;
 mod rooms;
 
 use std::process::{Command, Output};
