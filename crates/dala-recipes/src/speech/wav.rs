@@ -408,4 +408,19 @@ mod tests {
             assert_eq!(error.code(), expected, "{length} bytes: {error}");
         }
     }
+
+    #[test]
+    fn no_byte_of_a_header_does_harm() {
+        let whole = file(&[format(1, 2, 16), chunk("LIST", b"odd"), chunk("data", &[7; 400])]);
+        for place in 0..60 {
+            for value in [0, 1, 2, 3, 32, 64, 127, 128, 254, 255] {
+                let mut bytes = whole.clone();
+                bytes[place] = value;
+                // Whatever it is, it ends, with no more samples than there are bytes.
+                if let Ok(samples) = read(&bytes) {
+                    assert!(samples.len() <= bytes.len());
+                }
+            }
+        }
+    }
 }
