@@ -42,8 +42,12 @@ pub(crate) fn run(args: &DescribeTypeArgs, out: &mut dyn Write) -> Result<Outcom
     let milliseconds = start.elapsed().as_secs_f64() * 1e3;
     let named = args.files.iter().map(|file| file.display().to_string()).zip(described);
     if args.json {
-        let one = |(file, FileType { label, description, mime_type, score })| {
-            Described { file, label, description, mime_type, score }
+        let one = |(file, FileType { label, description, mime_type, score })| Described {
+            file,
+            label,
+            description,
+            mime_type,
+            score,
         };
         let files = named.map(one).collect();
         let (model, device) = (model.display().to_string(), device.info().backend.name());

@@ -20,9 +20,8 @@ const POINTS: usize = 900;
 const LEAST_LABEL: f64 = 46.0;
 /// Marks of the time axis at most, and how many seconds may be between them.
 const MOST_MARKS: f64 = 12.0;
-const STEPS: [f64; 17] = [
-    0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0,
-];
+const STEPS: [f64; 17] =
+    [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0];
 
 /// As plans are drawn, for light and for dark pages.
 const STYLE: &str = "
@@ -84,7 +83,8 @@ pub(crate) fn svg(heard: &Heard, name: &str) -> String {
         );
     }
     let limit = y(f64::from(SPEECH));
-    let _ = writeln!(shapes, "<line class=\"limit\" x1=\"{left}\" x2=\"{right}\" y1=\"{limit:.1}\" y2=\"{limit:.1}\"/>");
+    let _ =
+        writeln!(shapes, "<line class=\"limit\" x1=\"{left}\" x2=\"{right}\" y1=\"{limit:.1}\" y2=\"{limit:.1}\"/>");
     shapes.push_str(&marks(seconds, x, bottom));
     shapes.push_str(&curve(&heard.probabilities, |moment| x(moment * seconds), y, bottom));
     format!(

@@ -389,7 +389,10 @@ mod tests {
         assert_eq!(model.with_sizes(&[("x.2", 7)]).unwrap().inputs(), fixed.inputs());
         assert_eq!(model.with_sizes(&[("m", 7)]).unwrap_err().code(), "unknown_size");
         // What the file fixes may be something else, where the rest fits.
-        assert_eq!(model.with_sizes(&[("x.1", 9), ("n", 7)]).unwrap().resolve(2).unwrap().values[0].ty.shape.dims(), [2, 9, 7]);
+        assert_eq!(
+            model.with_sizes(&[("x.1", 9), ("n", 7)]).unwrap().resolve(2).unwrap().values[0].ty.shape.dims(),
+            [2, 9, 7]
+        );
     }
 
     #[test]

@@ -203,7 +203,9 @@ impl FileTypes {
             return Err(unfit(labels, "its model looks at other parts of files".to_owned()));
         }
         let takes = match network.inputs() {
-            [port] => port.dtype == DType::S32 && matches!(port.dims[..], [Dim::Batch, Dim::Known(seen)] if seen == 2 * SEEN),
+            [port] => {
+                port.dtype == DType::S32 && matches!(port.dims[..], [Dim::Batch, Dim::Known(seen)] if seen == 2 * SEEN)
+            }
             _ => false,
         };
         if !takes {

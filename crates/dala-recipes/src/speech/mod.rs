@@ -113,7 +113,9 @@ impl Ears {
     pub fn begin(&self, rate: u32) -> Result<Listener<'_>, RecipeError> {
         if !(LEAST_RATE..=MOST_RATE).contains(&rate) {
             let range = format!("between {LEAST_RATE} and {MOST_RATE}");
-            return Err(RecipeError::Input(format!("{rate} samples in a second are none that are listened to: {range}")));
+            return Err(RecipeError::Input(format!(
+                "{rate} samples in a second are none that are listened to: {range}"
+            )));
         }
         let device = self.session.device();
         let [high, low] = RATES;
@@ -126,7 +128,7 @@ impl Ears {
             resampler: Resampler::new(rate, own),
             input: Buffer::zeros(device, DType::F32, [1, before + window])?,
             state: Buffer::zeros(device, DType::F32, STATE)?,
-            rate_input: Buffer::from_slice(device, &[i64::from(own)], Vec::new())?,
+            rate_input: Buffer::from_slice(device, &[i64::from(own)], Vec::<usize>::new())?,
             waiting: vec![0.0; before],
             window,
             rate: own,
@@ -178,7 +180,7 @@ impl Listener<'_> {
     /// If there were no samples at all, and whatever the device says.
     pub fn end(mut self) -> Result<Heard, RecipeError> {
         let held = self.waiting.len();
-        self.resampler.clone().finish(&mut self.waiting);
+        self.resampler.finish(&mut self.waiting);
         self.samples += (self.waiting.len() - held) as u64;
         if self.samples == 0 {
             return Err(RecipeError::Input("the recording is empty".to_owned()));

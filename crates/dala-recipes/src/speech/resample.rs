@@ -69,8 +69,8 @@ impl Resampler {
         self.give(u64::MAX, out);
     }
 
-    /// Adds the last samples to `out`: in all there are as many as the recording lasts.
-    pub fn finish(mut self, out: &mut Vec<f32>) {
+    /// Adds the last samples to `out`: in all there are as many as the recording lasts. Nothing may follow.
+    pub fn finish(&mut self, out: &mut Vec<f32>) {
         if self.from != self.to {
             self.held.resize(self.held.len() + self.reach + 1, 0.0);
             self.give((self.taken * self.to).div_ceil(self.from), out);

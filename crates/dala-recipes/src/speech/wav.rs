@@ -37,7 +37,9 @@ pub enum WavError {
     #[error("it has more than {MAX_CHUNKS} chunks")]
     TooManyChunks,
     /// Samples of a kind that is not read.
-    #[error("its samples are of format {format} with {bits} bits, and PCM of 8, 16, 24 or 32 bits and floats of 32 or 64 are read")]
+    #[error(
+        "its samples are of format {format} with {bits} bits, and PCM of 8, 16, 24 or 32 bits and floats of 32 or 64 are read"
+    )]
     Format {
         /// The number of the format: 1 is PCM, 3 floats.
         format: u16,
