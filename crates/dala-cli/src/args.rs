@@ -45,6 +45,10 @@ pub(crate) enum Command {
     Read(ReadArgs),
     /// Make a photo larger
     Upscale(UpscaleArgs),
+    /// Say when somebody speaks in a recording
+    Listen(ListenArgs),
+    /// Say what kinds of files these are, by their bytes
+    DescribeType(DescribeTypeArgs),
     /// Look at a model
     Model {
         #[command(subcommand)]
@@ -246,6 +250,55 @@ pub(crate) struct ReadArgs {
     /// Where the photo is written with its lines framed; for one photo
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// The device: auto, vulkan, gl, metal, cuda, rocm, cpu, or one that `dala info` names, such as vulkan:1. DALA_DEVICE overrides auto
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    pub(crate) device: String,
+    /// Print a JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A recording is a WAV file: PCM of 8 to 32 bits or floats, of any rate, with any number of channels. It may be hours long.
+
+Examples:
+  dala listen talk.wav
+  dala listen talk.wav --output talk.svg
+  dala listen talk.wav --json --device cpu")]
+pub(crate) struct ListenArgs {
+    /// The recording
+    #[arg(value_name = "FILE.wav")]
+    pub(crate) recording: PathBuf,
+    /// Draw probability and spans over time, as SVG
+    #[arg(long, short, value_name = "FILE.svg")]
+    pub(crate) output: Option<PathBuf>,
+    /// The model, as ONNX [default: speech.onnx in the folder of models]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model: Option<PathBuf>,
+    /// The device: auto, vulkan, gl, metal, cuda, rocm, cpu, or one that `dala info` names, such as vulkan:1. DALA_DEVICE overrides auto
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    pub(crate) device: String,
+    /// Print a JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Names of files do not matter, and of long files only both ends are read.
+
+Examples:
+  dala describe-type download.bin
+  dala describe-type * --json
+  cat something | dala describe-type -")]
+pub(crate) struct DescribeTypeArgs {
+    /// The files; `-` is standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// The model, as ONNX, with its labels beside it as FILE.json [default: file_type.onnx in the folder of models]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model: Option<PathBuf>,
     /// The device: auto, vulkan, gl, metal, cuda, rocm, cpu, or one that `dala info` names, such as vulkan:1. DALA_DEVICE overrides auto
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub(crate) device: String,

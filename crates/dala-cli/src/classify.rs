@@ -16,6 +16,7 @@ use crate::onnx::{self, KERNEL, described};
 use crate::output::{self, Outcome};
 use crate::picture::{self, HostPicture};
 use crate::source::summary;
+use crate::terminal::is_utf8;
 
 /// The model that is used if none is named.
 const DEFAULT_MODEL: &str = "mobilenet_v2.onnx";
@@ -243,13 +244,6 @@ fn print(out: &mut dyn Write, seen: &Seen, done: &str, bar: fn(f32) -> String) -
         Score::Value(value) => [class.label.clone(), format!("{value:9.4}"), String::new()],
     };
     Ok(output::columns(out, "  ", &seen.classes.iter().map(row).collect::<Vec<_>>())?)
-}
-
-/// Whether the terminal shows more than ASCII, as far as the environment tells.
-fn is_utf8() -> bool {
-    let set = |name: &&str| std::env::var(name).is_ok_and(|value| !value.is_empty());
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find(set).and_then(|name| std::env::var(name).ok());
-    locale.is_some_and(|locale| ["utf-8", "utf8"].iter().any(|name| locale.to_ascii_lowercase().ends_with(name)))
 }
 
 /// A bar in eighths of a cell.

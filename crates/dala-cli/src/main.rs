@@ -9,6 +9,7 @@ mod built;
 mod cache;
 mod classify;
 mod commands;
+mod describe_type;
 mod detect;
 mod device;
 mod eval;
@@ -16,6 +17,7 @@ mod filter;
 mod graph;
 mod info;
 mod kernels;
+mod listen;
 mod model;
 mod model_run;
 mod numbers;
@@ -27,6 +29,8 @@ mod run;
 mod self_test;
 mod source;
 mod tensor_file;
+mod terminal;
+mod timeline;
 mod trace;
 mod upscale;
 mod verify;
@@ -60,6 +64,8 @@ fn run(command: &Command, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         Command::Detect(args) => detect::run(args, out),
         Command::Read(args) => read::run(args, out),
         Command::Upscale(args) => upscale::run(args, out),
+        Command::Listen(args) => listen::run(args, out),
+        Command::DescribeType(args) => describe_type::run(args, out),
         Command::Model { command: ModelCommand::Info(args) } => model::info(args, out),
         Command::Model { command: ModelCommand::Run(args) } => model_run::run(args, out),
         Command::Bench(args) => bench::run(args, out),

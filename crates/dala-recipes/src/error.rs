@@ -2,6 +2,8 @@
 
 use dala_model::{LoadError, ModelError};
 
+use crate::speech::WavError;
+
 /// Why a recipe gave no answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -27,6 +29,9 @@ pub enum RecipeError {
     /// What was given cannot be worked on.
     #[error("{0}")]
     Input(String),
+    /// A recording cannot be read.
+    #[error(transparent)]
+    Recording(#[from] WavError),
     /// The model cannot be read, or does not run.
     #[error(transparent)]
     Model(#[from] LoadError),
@@ -48,6 +53,7 @@ impl RecipeError {
             RecipeError::Missing { .. } => "missing_model",
             RecipeError::Unfit { .. } => "unfit_model",
             RecipeError::Input(_) => "bad_input",
+            RecipeError::Recording(error) => error.code(),
             RecipeError::Model(error) => error.code(),
             RecipeError::Device(error) => error.code(),
         }

@@ -4,15 +4,21 @@
 mod draw;
 mod error;
 mod faces;
+mod file_type;
 mod models;
 mod picture_model;
+mod speech;
 pub mod text;
 mod upscale;
 
 pub use draw::Drawing;
 pub use error::RecipeError;
 pub use faces::{FACE_THRESHOLD, FACES, Face, Faces};
+pub use file_type::{Excerpt, FILE_TYPE_MODEL, FileType, FileTypes};
 pub use models::{ModelFile, find};
+pub use speech::{
+    Ears, Heard, Listener, Resampler, SILENCE, SPEECH, SPEECH_MODEL, Span, WINDOW_SECONDS, Wav, WavError, resample,
+};
 pub use upscale::{UPSCALE, Upscaler};
 
 /// The Rust of the documents is compiled. (A test of `dala-cli` finds documents that are missing here.)

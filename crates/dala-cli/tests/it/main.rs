@@ -17,6 +17,7 @@ mod photos;
 mod pipelines;
 mod pipes;
 mod read;
+mod recipes;
 mod rooms;
 
 use std::process::{Command, Output};

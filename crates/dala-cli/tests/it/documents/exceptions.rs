@@ -22,6 +22,7 @@ const fn never(command: &'static str, why: &'static str) -> Exception {
 }
 
 const PACKAGES: &str = "needs Python packages that CI does not install";
+const MODELS: &str = "needs models that CI does not fetch; the tests of recipes use them where they are";
 const BY_HAND: &str = "takes long, and is for people";
 
 pub(crate) const NOT_RUN: &[Exception] = &[
@@ -43,6 +44,10 @@ pub(crate) const NOT_RUN: &[Exception] = &[
     ci("cargo build -p dala-compute --example peers", BUILD),
     never("python benches/peers/run.py cpu", PACKAGES),
     ci("cargo run -p dala-compute --example figures", "examples/figures\" commands cpu vulkan"),
+    // Recipes.
+    never("dala listen speech.wav --output timeline.svg", MODELS),
+    never("dala describe-type speech.wav photo.jpg logo.png scripts/get-models", MODELS),
+    never("cat speech.wav | dala describe-type -", MODELS),
     // Examples. What they print is compared there; `check_names` wants the text beside each.
     ci("cargo run -p dala-compute --example hello -- cpu", EXAMPLES),
     ci("cargo run -p dala-compute --example custom_expression -- cpu", EXAMPLES),
