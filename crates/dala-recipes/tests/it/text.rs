@@ -31,7 +31,8 @@ fn read(reader: &Reader, file: &Path) -> Vec<TextLine> {
     let picture = decode(&fs::read(file).unwrap(), &Limits::default()).unwrap();
     let (height, width) = (picture.height, picture.width);
     let rgba = picture.into_rgba();
-    let levels: Vec<u8> = rgba.as_chunks::<4>().0.iter().flat_map(|[red, green, blue, _]| [*red, *green, *blue]).collect();
+    let levels: Vec<u8> =
+        rgba.as_chunks::<4>().0.iter().flat_map(|[red, green, blue, _]| [*red, *green, *blue]).collect();
     reader.read(&levels, height, width).unwrap()
 }
 
