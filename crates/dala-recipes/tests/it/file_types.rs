@@ -1,5 +1,7 @@
 //! Kinds of files, beside the package that the model is from.
 
+use std::path::Path;
+
 use dala_recipes::{Excerpt, FILE_TYPE_MODEL, FileType, FileTypes, SPEECH_MODEL};
 use serde_json::Value;
 
@@ -61,7 +63,7 @@ fn what_is_at_a_path_is_described() {
 fn files_that_do_not_belong_together_are_refused() {
     let (Some(model), Some(speech)) = (model(FILE_TYPE_MODEL), model(SPEECH_MODEL)) else { return };
     let labels = model.with_extension("json");
-    let code = |model, labels| FileTypes::open(&device(), model, labels).err().unwrap().code();
+    let code = |model: &Path, labels: &Path| FileTypes::open(&device(), model, labels).err().unwrap().code();
     assert_eq!(code(&speech, &labels), "unfit_model");
     assert_eq!(code(&model, &data("speech.json")), "unfit_model");
     assert_eq!(code(&model, &data("nowhere.json")), "unfit_model");
