@@ -1,5 +1,5 @@
 //! Recipes with the real models, beside what the packages say that these come from. Without a model a test says so and is done.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, missing_docs, reason = "tests")]
 
 mod file_types;
 mod speech;
