@@ -256,9 +256,10 @@ fn a_model_of_two_outputs_is_described_and_run() {
     let run = folder.on_cpu(&["model", "info", &model]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(run.stdout.contains("  output      y f32 {1, 3}\n  output      z f32 {1, 3}\n"), "{}", run.stdout);
-    let run = folder.on_cpu(&["model", "run", &model, "--input", "x=-0.5", "--output", "y=-", "--output", "z=z.npy"]);
+    let (to, from) = (format!("z={}", folder.path("z.npy")), format!("x={}", folder.path("z.npy")));
+    let run = folder.on_cpu(&["model", "run", &model, "--input", "x=-0.5", "--output", "y=-", "--output", &to]);
     assert_eq!((run.code, run.stdout.as_str()), (0, "0.0 0.0 0.0\n"), "{}", run.stderr);
-    let run = folder.on_cpu(&["model", "run", &model, "--input", "x=z.npy", "--json"]);
+    let run = folder.on_cpu(&["model", "run", &model, "--input", &from, "--json"]);
     let answer: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!((&answer[1]["name"], &answer[1]["shape"]), (&"z".into(), &serde_json::json!([1, 3])));
     let twice = (-0.5f64).tanh().tanh();
