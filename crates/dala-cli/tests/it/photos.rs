@@ -9,6 +9,7 @@ use super::models::onnx;
 use super::{Run, command, dala};
 
 /// A model that `scripts/get-models` fetches if it is asked for; tests that need it say so where it is not there.
+#[expect(clippy::print_stdout, reason = "what is skipped is said")]
 fn fetched(name: &str, words: &str) -> Option<String> {
     let folder = std::env::var_os("DALA_MODELS").map(PathBuf::from).unwrap_or_else(|| {
         let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
