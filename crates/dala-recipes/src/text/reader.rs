@@ -5,7 +5,7 @@ use std::path::Path;
 use dala_compute::Device;
 
 use super::detector::Detector;
-use super::recogniser::{Recogniser, Reading};
+use super::recogniser::{Reading, Recogniser};
 use super::strip::{Photo, Strip};
 use crate::RecipeError;
 

@@ -18,7 +18,8 @@ impl Rectangle {
         let hull = hull(region);
         let next = hull.iter().cycle().skip(1);
         let sides = hull.iter().zip(next).map(|(a, b)| ((b.0 - a.0) as f32, (b.1 - a.1) as f32));
-        let along = sides.map(|(x, y)| if x == 0.0 && y == 0.0 { (1.0, 0.0) } else { (x / x.hypot(y), y / x.hypot(y)) });
+        let along =
+            sides.map(|(x, y)| if x == 0.0 && y == 0.0 { (1.0, 0.0) } else { (x / x.hypot(y), y / x.hypot(y)) });
         let all = along.map(|along| Rectangle::along(rightward(along), &hull));
         all.min_by(|a, b| a.area().total_cmp(&b.area()))
     }
