@@ -11,6 +11,7 @@ fn picture(name: &str) -> String {
 }
 
 /// Whether both models are there; says so if not.
+#[expect(clippy::print_stdout, reason = "says why a test did nothing")]
 fn has_models() -> bool {
     let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
     let folder = std::env::var_os("DALA_MODELS").map_or(home.join(".cache/dala-compute/models"), PathBuf::from);

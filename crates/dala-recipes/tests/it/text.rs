@@ -46,27 +46,49 @@ fn expected(folder: &Path) -> BTreeMap<String, Vec<String>> {
     lines
 }
 
-/// `DALA_TEXT_PICTURES` names a folder with more pictures, and `lines.txt`, as `tests/data/make_text.py` makes them.
+/// Letters and digits alone: RapidOCR leaves out spaces here and there, and has commas for East Asian text.
+fn letters(text: &str) -> Vec<char> {
+    text.chars().filter(|letter| letter.is_alphanumeric()).collect()
+}
+
+/// How many letters must be put in, taken out or changed to get from one text to the other.
+fn changes(from: &[char], to: &[char]) -> usize {
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (place, letter) in from.iter().enumerate() {
+        let mut before = row[0];
+        row[0] = place + 1;
+        for column in 0..to.len() {
+            let changed = before + usize::from(letter != &to[column]);
+            before = row[column + 1];
+            row[column + 1] = changed.min(before + 1).min(row[column] + 1);
+        }
+    }
+    row[to.len()]
+}
+
+/// `DALA_TEXT_PICTURES` names a folder with more pictures, and `lines.txt`, as `tests/data/make_text.py` makes them. One letter in ten
+/// may be another: RapidOCR reads `rn` as `m`.
 #[test]
-fn every_word_that_rapidocr_reads_is_read() {
+fn every_line_that_rapidocr_reads_is_read() {
     let Some(reader) = reader() else { return };
     let more = std::env::var_os("DALA_TEXT_PICTURES").map(PathBuf::from);
     let (mut count, mut missing) = (0, Vec::new());
     for folder in [Some(data()), more].into_iter().flatten() {
         for (name, lines) in expected(&folder) {
             let found = read(&reader, &folder.join(&name));
-            let words: Vec<&str> = found.iter().flat_map(|line| line.text.split_whitespace()).collect();
-            for word in lines.iter().flat_map(|line| line.split_whitespace()) {
-                count += 1;
-                if !words.contains(&word) {
-                    missing.push(format!("{name}: `{word}`"));
+            println!("{name}: {} lines, {} of RapidOCR", found.len(), lines.len());
+            count += lines.len();
+            for line in lines {
+                let wanted = letters(&line);
+                let is_it = |found: &TextLine| changes(&letters(&found.text), &wanted) <= wanted.len() / 10;
+                if !found.iter().any(is_it) {
+                    let found: Vec<&str> = found.iter().map(|line| line.text.as_str()).collect();
+                    missing.push(format!("{name}: `{line}` is not in {found:?}"));
                 }
             }
-            let texts: Vec<&str> = found.iter().map(|line| line.text.as_str()).collect();
-            println!("{name}: {} lines of RapidOCR, {}: {texts:?}", lines.len(), found.len());
         }
     }
-    assert!(count > 30 && missing.is_empty(), "of {count} words these are missing: {missing:#?}");
+    assert!(count >= 17 && missing.is_empty(), "of {count} lines these are missing: {missing:#?}");
 }
 
 #[test]
