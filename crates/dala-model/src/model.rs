@@ -234,7 +234,7 @@ impl Model {
         self.operators.clone()
     }
 
-    /// The number of weights: the elements of all tensors of floats in the file.
+    /// The number of weights: the elements of all tensors of floats or bytes in the file.
     pub fn parameters(&self) -> usize {
         self.parameters
     }
