@@ -12,11 +12,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use dala_compute::{Buffer, DType, Device};
+use dala_compute::{Buffer, Device};
 use dala_model::{Model, Session};
 use dala_spec::{Data, Scalar, Shape};
-use safetensors::{Dtype, SafeTensors};
+use safetensors::SafeTensors;
 use serde_json::Value;
+
+#[path = "../tests/support/typed.rs"]
+mod typed;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -31,7 +34,9 @@ fn main() -> Outcome<ExitCode> {
             _ => ids.push(argument),
         }
     }
-    let [folder, models] = &paths[..] else { return Err("zoo FOLDER MODELS [--device NAME] [ID...]".into()) };
+    let [folder, models] = &paths[..] else {
+        return Err("zoo FOLDER MODELS [--device NAME] [--results FILE] [ID...]".into());
+    };
     let zoo: Value = serde_json::from_str(&std::fs::read_to_string(folder.join("zoo.json"))?)?;
     let device = Device::open(&device)?;
     let backend = device.info().backend.to_string();
@@ -67,7 +72,10 @@ fn main() -> Outcome<ExitCode> {
                 println!("DOES NOT {id:24} {text}");
                 results.insert(key, format!("{}\t\t\t", text.replace('\t', " ")));
             }
-            Err(_) => println!("PANICS   {id}"),
+            Err(_) => {
+                println!("PANICS   {id}");
+                results.insert(key, "panics\t\t\t".to_owned());
+            }
         }
     }
     println!("{agree} of {asked} agree on {backend}");
@@ -185,23 +193,7 @@ fn opened(model: &Model, inputs: &[Buffer]) -> Outcome<Model> {
 }
 
 fn data(golden: &SafeTensors<'_>, name: &str) -> Outcome<(Data, Vec<usize>)> {
-    let tensor = golden.tensor(name)?;
-    let dtype = match tensor.dtype() {
-        Dtype::F32 => DType::F32,
-        Dtype::F64 => DType::F64,
-        Dtype::F16 => DType::F16,
-        Dtype::BF16 => DType::BF16,
-        Dtype::I64 => DType::S64,
-        Dtype::I32 => DType::S32,
-        Dtype::I16 => DType::S16,
-        Dtype::I8 => DType::S8,
-        Dtype::U8 | Dtype::BOOL => DType::U8,
-        Dtype::U16 => DType::U16,
-        Dtype::U32 => DType::U32,
-        Dtype::U64 => DType::U64,
-        other => return Err(format!("golden values of type {other:?}").into()),
-    };
-    Ok((Data::from_bytes(dtype, tensor.data()), tensor.shape().to_vec()))
+    Ok(typed::elements(&golden.tensor(name)?)?)
 }
 
 fn inputs(device: &Device, model: &Model, golden: &SafeTensors<'_>, feed: &Value) -> Outcome<Vec<Buffer>> {

@@ -1,10 +1,12 @@
 //! Files, pictures and golden numbers for tests.
 
+mod typed;
+
 use std::path::{Path, PathBuf};
 
-use dala_compute::{Buffer, DType, Device};
+use dala_compute::{Buffer, Device};
 use dala_spec::Data;
-use safetensors::{Dtype, SafeTensors};
+use safetensors::SafeTensors;
 
 /// A file of the tests' data.
 pub(crate) fn data(name: &str) -> PathBuf {
@@ -43,18 +45,7 @@ impl Golden {
     pub(crate) fn tensor(&self, name: &str) -> Option<(Data, Vec<usize>)> {
         let file = SafeTensors::deserialize(&self.0).unwrap();
         let tensor = file.tensor(name).ok()?;
-        let dtype = match tensor.dtype() {
-            Dtype::F32 => DType::F32,
-            Dtype::F64 => DType::F64,
-            Dtype::F16 => DType::F16,
-            Dtype::I64 => DType::S64,
-            Dtype::I32 => DType::S32,
-            Dtype::I16 => DType::S16,
-            Dtype::I8 => DType::S8,
-            Dtype::U8 | Dtype::BOOL => DType::U8,
-            _ => return None,
-        };
-        Some((Data::from_bytes(dtype, tensor.data()), tensor.shape().to_vec()))
+        typed::elements(&tensor).ok()
     }
 
     /// A tensor's elements and shape.
