@@ -41,20 +41,21 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut order: Vec<usize> = (0..times.len()).collect();
     order.sort_by_key(|launch| std::cmp::Reverse(times[*launch].time));
     for launch in order.into_iter().take(70) {
-        let LaunchLine { name, time, bytes } = LaunchLine::of(&times[launch]);
-        println!("{launch:3}  {time:8.1} us  {:5.1} %  {:6.1} MB  {name}", time / sum.as_secs_f64() / 1e4, bytes);
+        let LaunchLine { name, task, time, bytes } = LaunchLine::of(&times[launch]);
+        println!("{launch:3}  {time:8.1} us  {:5.1} %  {:6.1} MB  {task}; {name}", time / sum.as_secs_f64() / 1e4, bytes);
     }
     Ok(())
 }
 
 struct LaunchLine<'a> {
     name: &'a str,
+    task: &'a str,
     time: f64,
     bytes: f64,
 }
 
 impl LaunchLine<'_> {
     fn of(launch: &dala_compute::LaunchTime) -> LaunchLine<'_> {
-        LaunchLine { name: &launch.name, time: launch.time.as_secs_f64() * 1e6, bytes: launch.bytes as f64 / 1e6 }
+        LaunchLine { name: &launch.name, task: &launch.task, time: launch.time.as_secs_f64() * 1e6, bytes: launch.bytes as f64 / 1e6 }
     }
 }

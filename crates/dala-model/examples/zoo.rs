@@ -1,8 +1,8 @@
-//! Real models beside the outputs that ONNX Runtime has for them: `zoo FOLDER MODELS [--device NAME] [--results FILE] [ID...]`.
+//! Real models beside the outputs that ONNX Runtime has for them: `zoo FOLDER MODELS [--device NAME] [--results FILE] [--profile] [ID...]`.
 //!
 //! FOLDER has `zoo.json`, which says what the models are, and `golden/`, their inputs and outputs; MODELS has the files, as
 //! `ID.onnx`. Prints a line for each model and ends with how many agree; exits with 1 unless all that were asked for do.
-//! FILE keeps the results of all devices, for the table in `docs/MODELS.md`.
+//! FILE keeps the results of all devices, for the table in `docs/MODELS.md`. `--profile` also prints where the time goes.
 
 #![allow(clippy::print_stdout, reason = "what an example is for")]
 
@@ -25,17 +25,19 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 fn main() -> Outcome<ExitCode> {
     let (mut paths, mut ids, mut device, mut file) = (Vec::new(), Vec::new(), "cpu".to_owned(), None);
+    let mut profile = false;
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--device" => device = arguments.next().ok_or("--device NAME")?,
             "--results" => file = Some(PathBuf::from(arguments.next().ok_or("--results FILE")?)),
+            "--profile" => profile = true,
             _ if paths.len() < 2 => paths.push(PathBuf::from(argument)),
             _ => ids.push(argument),
         }
     }
     let [folder, models] = &paths[..] else {
-        return Err("zoo FOLDER MODELS [--device NAME] [--results FILE] [ID...]".into());
+        return Err("zoo FOLDER MODELS [--device NAME] [--results FILE] [--profile] [ID...]".into());
     };
     let zoo: Value = serde_json::from_str(&std::fs::read_to_string(folder.join("zoo.json"))?)?;
     let device = Device::open(&device)?;
@@ -54,7 +56,7 @@ fn main() -> Outcome<ExitCode> {
         asked += 1;
         let key = format!("{id}\t{backend}");
         let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            checked(&device, &models.join(format!("{id}.onnx")), folder, entry)
+            checked(&device, &models.join(format!("{id}.onnx")), folder, entry, profile)
         }));
         match found {
             Ok(Ok(Found { worst, runs, first, next, ort })) => {
@@ -139,10 +141,10 @@ fn runs<'e>(file: &Path, folder: &Path, entry: &'e Value) -> Vec<Run<'e>> {
 }
 
 /// All runs of a model; the times are those of the first.
-fn checked(device: &Device, file: &Path, folder: &Path, entry: &Value) -> Outcome<Found> {
+fn checked(device: &Device, file: &Path, folder: &Path, entry: &Value, profile: bool) -> Outcome<Found> {
     let mut all: Option<Found> = None;
     for run in runs(file, folder, entry) {
-        let found = one(device, folder, &run).map_err(|error| match run.name.as_str() {
+        let found = one(device, folder, &run, profile && run.name.is_empty()).map_err(|error| match run.name.as_str() {
             "" => error,
             name => format!("{name}: {error}").into(),
         })?;
@@ -154,7 +156,7 @@ fn checked(device: &Device, file: &Path, folder: &Path, entry: &Value) -> Outcom
     all.ok_or_else(|| "nothing was run".into())
 }
 
-fn one(device: &Device, folder: &Path, run: &Run<'_>) -> Outcome<Found> {
+fn one(device: &Device, folder: &Path, run: &Run<'_>, profile: bool) -> Outcome<Found> {
     if !run.file.exists() {
         return Err("the file is not there".into());
     }
@@ -179,7 +181,30 @@ fn one(device: &Device, folder: &Path, run: &Run<'_>) -> Outcome<Found> {
             break;
         }
     }
+    if profile {
+        print_launches(&session, &operands)?;
+    }
     Ok(Found { worst, runs: 1, first, next, ort: f64::NAN })
+}
+
+/// The launches of a run that take longest, and what they come to.
+fn print_launches(session: &Session, inputs: &[&Buffer]) -> Outcome<()> {
+    let mut times = session.profile(inputs)?;
+    for _ in 0..6 {
+        for (own, new) in times.iter_mut().zip(session.profile(inputs)?) {
+            own.time = own.time.min(new.time);
+        }
+    }
+    let microseconds = |time: Duration| time.as_secs_f64() * 1e6;
+    let sum = microseconds(times.iter().map(|launch| launch.time).sum());
+    println!("{} launches one by one: {sum:.0} us", times.len());
+    times.sort_by_key(|launch| std::cmp::Reverse(launch.time));
+    for launch in times.iter().take(60) {
+        let own = microseconds(launch.time);
+        let megabytes = launch.bytes as f64 / 1e6;
+        println!("{own:9.1} us {:5.1} % {megabytes:7.2} MB  {}; {}", own / sum * 100.0, launch.task, launch.name);
+    }
+    Ok(())
 }
 
 /// The model with the sizes of its inputs in place of its own.

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use dala_compute::{Buffer, Device, Support};
+use dala_compute::{Buffer, Device, LaunchTime, Support};
 use dala_kernels::Kernel;
 use dala_spec::{Class, DType, Data, KernelSpec, OutputDType, TensorType, Tolerance};
 use lru::LruCache;
@@ -92,12 +92,28 @@ impl Session {
     ///
     /// Inputs that the model does not take, sizes that do not fit it, and whatever the device says.
     pub fn run(&self, inputs: &[&Buffer]) -> Result<Vec<Buffer>, LoadError> {
+        self.run_with(inputs, None)
+    }
+
+    /// Runs the model launch by launch; says how long the device took for each. A run takes less than their sum.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Session::run).
+    pub fn profile(&self, inputs: &[&Buffer]) -> Result<Vec<LaunchTime>, LoadError> {
+        let mut times = Vec::new();
+        self.run_with(inputs, Some(&mut times))?;
+        Ok(times)
+    }
+
+    /// Runs the model; where times are wanted, those of its launches.
+    fn run_with(&self, inputs: &[&Buffer], times: Option<&mut Vec<LaunchTime>>) -> Result<Vec<Buffer>, LoadError> {
         let types: Vec<TensorType> =
             inputs.iter().map(|input| TensorType::new(input.dtype(), input.shape().clone())).collect();
         self.model.check_inputs(&types)?;
         let held = inputs.iter().map(|input| (*input).clone()).enumerate().collect();
         let key = Key { types, read: Vec::new() };
-        let mut run = PartRun { session: self, key, held, done: 0, read: Vec::new(), failed: None };
+        let mut run = PartRun { session: self, key, held, done: 0, read: Vec::new(), failed: None, times };
         // What was planned before is run without a look at the model.
         while let Some(part) = self.remembered(&run.key) {
             let outputs = run.run(&part)?;
@@ -175,7 +191,7 @@ struct Walked<'w> {
 }
 
 /// One run of a model: where it is, and what is on the device.
-struct PartRun<'s> {
+struct PartRun<'s, 't> {
     session: &'s Session,
     key: Key,
     held: HashMap<usize, Buffer>,
@@ -184,9 +200,11 @@ struct PartRun<'s> {
     read: Vec<(Arc<Data>, usize)>,
     /// Why the device did not go on.
     failed: Option<LoadError>,
+    /// How long each launch took, if somebody wants to know.
+    times: Option<&'t mut Vec<LaunchTime>>,
 }
 
-impl PartRun<'_> {
+impl PartRun<'_, '_> {
     /// Runs a part; gives what it makes.
     fn run(&mut self, part: &Part) -> Result<Vec<Buffer>, LoadError> {
         let device = &self.session.device;
@@ -199,7 +217,13 @@ impl PartRun<'_> {
             for (_, ty) in &work.outputs {
                 made.push(Buffer::reserve(device, ty.dtype, ty.shape.clone())?);
             }
-            let ran = device.run_kernel(&work.kernel, &inputs, &made.iter().collect::<Vec<_>>(), ());
+            let outputs: Vec<&Buffer> = made.iter().collect();
+            let ran = match &mut self.times {
+                None => device.run_kernel(&work.kernel, &inputs, &outputs, ()),
+                Some(times) => {
+                    device.profile_kernel(&work.kernel, &inputs, &outputs, ()).map(|more| times.extend(more))
+                }
+            };
             if self.key.read.len() > REMEMBERED_BYTES {
                 device.forget(&work.kernel);
             }
@@ -271,7 +295,7 @@ impl PartRun<'_> {
     }
 }
 
-impl Ask for PartRun<'_> {
+impl Ask for PartRun<'_, '_> {
     fn computes(&self, dtype: DType) -> bool {
         let known = &self.session.device.info().dtypes;
         known.iter().any(|(own, support)| *own == dtype && *support != Support::Refused)

@@ -21,6 +21,7 @@ use crate::buffer::Buffer;
 use crate::core::Core;
 use crate::device::Device;
 use crate::error::Error;
+use crate::plan::LaunchTime;
 
 use outcome::outcome;
 pub(crate) use runner::Runner;
@@ -191,7 +192,7 @@ impl Device {
     }
 
     /// As [`run_to`](Device::run_to), of a kernel that the device need not know by name. What is compiled for its calls is
-    /// remembered until it is [forgotten](Device::forget).
+    /// remembered until it is [forgotten](Device::forget), with its scratch memory.
     ///
     /// # Errors
     ///
@@ -204,8 +205,28 @@ impl Device {
         params: impl Into<Params>,
     ) -> Result<(), Error> {
         let mut job = Job::default();
-        self.core().prepare_kernel(&mut job, kernel, inputs, outputs, &params.into())?;
+        self.core().prepare_kernel(&mut job, kernel, inputs, outputs, &params.into(), true)?;
         self.core().run(job)
+    }
+
+    /// As [`run_kernel`](Device::run_kernel), launch by launch: says how long the device took for each.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Device::run).
+    pub fn profile_kernel(
+        &self,
+        kernel: &Arc<Kernel>,
+        inputs: &[&Buffer],
+        outputs: &[&Buffer],
+        params: impl Into<Params>,
+    ) -> Result<Vec<LaunchTime>, Error> {
+        let mut job = Job::default();
+        self.core().prepare_kernel(&mut job, kernel, inputs, outputs, &params.into(), true)?;
+        let Some(run) = job.run() else { return Ok(Vec::new()) };
+        let slots = |buffers: &[&Buffer]| buffers.iter().map(|buffer| buffer.slot().clone()).collect::<Vec<_>>();
+        let (reads, writes) = (slots(inputs), slots(outputs));
+        run.profile(self.core(), &reads.iter().collect::<Vec<_>>(), &writes.iter().collect::<Vec<_>>())
     }
 
     /// Forgets what was compiled for calls of a kernel, and the device memory that it holds. Calls that run go on.

@@ -12,7 +12,7 @@ use crate::buffer::Buffer;
 use crate::core::Core;
 use crate::error::Error;
 use crate::front::Operand;
-use crate::plan::{Compiled, KernelCall, Run, Values};
+use crate::plan::{Compiled, KernelCall, Keeps, Run, Values};
 
 /// The buffer that is meant, outside of a pipeline.
 fn buffer_of(operand: &Operand) -> Result<&Buffer, Error> {
@@ -51,7 +51,7 @@ impl Core {
             Stage::RunKernel { kernel, inputs, outputs, params } => {
                 let inputs: SmallVec<[&Buffer; 4]> = inputs.iter().map(buffer_of).collect::<Result<_, _>>()?;
                 let outputs: SmallVec<[&Buffer; 1]> = outputs.iter().map(buffer_of).collect::<Result<_, _>>()?;
-                self.prepare_kernel(job, self.registry().get(kernel)?, &inputs, &outputs, params)
+                self.prepare_kernel(job, self.registry().get(kernel)?, &inputs, &outputs, params, false)
             }
             Stage::CopyBuffer { from, to } => self.prepare_copy(job, buffer_of(from)?, buffer_of(to)?),
             Stage::WriteBuffer { to, data } => {
@@ -89,6 +89,7 @@ impl Core {
         inputs: &[&'a Buffer],
         outputs: &[&'a Buffer],
         params: &Params,
+        again: bool,
     ) -> Result<(), Error> {
         for buffer in inputs.iter().chain(outputs) {
             buffer.check_device(self)?;
@@ -113,13 +114,18 @@ impl Core {
         let call = KernelCall { kernel, signature: &signature, further, buffers: numbers };
         let compiled = self.calls.kernel(&call, self.facts(), job.only_planned)?;
         let values = compiled.values(|_| Some(&signature))?;
-        push_call(job, &compiled, values, &buffers)
+        // Launches are those of the last run only if their values are.
+        let keeps = match again && kernel.spec.params.is_empty() {
+            true => Keeps::Frames(compiled.frames.clone()),
+            false => Keeps::Nothing,
+        };
+        push_call(job, &compiled, values, &buffers, keeps)
     }
 
     pub(crate) fn prepare_zeros(self: &Arc<Core>, job: &mut Job, to: &Buffer) -> Result<(), Error> {
         to.check_device(self)?;
         let compiled = self.calls.zeros(to.size_bytes().div_ceil(4), self.facts())?;
-        push_call(job, &compiled, Values::new(), &[to])
+        push_call(job, &compiled, Values::new(), &[to], Keeps::Nothing)
     }
 
     pub(crate) fn prepare_copy(self: &Arc<Core>, job: &mut Job, from: &Buffer, to: &Buffer) -> Result<(), Error> {
@@ -132,16 +138,22 @@ impl Core {
             return Ok(());
         }
         let compiled = self.calls.copy(from.size_bytes().div_ceil(4), self.facts())?;
-        push_call(job, &compiled, Values::new(), &[from, to])
+        push_call(job, &compiled, Values::new(), &[from, to], Keeps::Nothing)
     }
 }
 
 /// Adds a run of a compiled call over these buffers.
-fn push_call(job: &mut Job, compiled: &Arc<Compiled>, values: Values, buffers: &[&Buffer]) -> Result<(), Error> {
+fn push_call(
+    job: &mut Job,
+    compiled: &Arc<Compiled>,
+    values: Values,
+    buffers: &[&Buffer],
+    keeps: Keeps,
+) -> Result<(), Error> {
     let memory = buffers.iter().map(|buffer| buffer.memory()).collect::<Result<_, _>>()?;
     let of = || buffers.iter().map(|buffer| buffer.slot()).zip(&compiled.blueprint.externals);
     let reads: SmallVec<[_; 3]> = of().filter(|(_, external)| external.read).map(|(slot, _)| slot).collect();
     let writes: SmallVec<[_; 1]> = of().filter(|(_, external)| external.written).map(|(slot, _)| slot).collect();
-    job.push_run(Run::new(compiled, memory, Arc::new(values), None), &reads, &writes);
+    job.push_run(Run::new(compiled, memory, Arc::new(values), keeps), &reads, &writes);
     Ok(())
 }

@@ -91,6 +91,14 @@ impl Job {
         }
     }
 
+    /// The run of compiled stages that it is, if it is one.
+    pub(crate) fn run(&self) -> Option<&Arc<Run>> {
+        self.stages.iter().find_map(|stage| match stage {
+            Prepared::Segment(run, _) => Some(run),
+            _ => None,
+        })
+    }
+
     fn add(&mut self, stage: Prepared) {
         self.stages.push(stage);
         self.of.push(self.users.saturating_sub(1));

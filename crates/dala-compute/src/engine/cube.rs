@@ -460,7 +460,7 @@ impl Engine for CubeEngine {
         self.adapter.on_thread(all).unwrap_or_else(|error| vec![Err(error); sequences.len()])
     }
 
-    fn profile(&self, launch: &Launch) -> Result<Duration, EngineError> {
+    fn profile(&self, launch: &Arc<Launch>) -> Result<Duration, EngineError> {
         let timed = self.adapter.on_thread(|| self.client.profile(|| self.launch_one(launch, None), "dala"))?;
         let (launched, time) = timed.map_err(|error| EngineError::internal(format!("not measured: {error}")))?;
         launched?;
@@ -470,7 +470,7 @@ impl Engine for CubeEngine {
         }
     }
 
-    fn foresee(&self, launches: &[Launch]) {
+    fn foresee(&self, launches: &[Arc<Launch>]) {
         let queue = || {
             // The engine builds what is queued when the first of them is launched.
             let _queued = StreamModeOverride::new(StreamMode::Discard, &self.client);
@@ -479,7 +479,7 @@ impl Engine for CubeEngine {
         let _ = self.adapter.on_thread(queue);
     }
 
-    fn build(&self, launches: &[Launch]) -> Vec<Result<(), EngineError>> {
+    fn build(&self, launches: &[Arc<Launch>]) -> Vec<Result<(), EngineError>> {
         let build = |launch: &Launch| {
             // First, because it panics while somebody else in the process has the engine build kernels only.
             let _building = ProcessModeOverride::new(ProcessMode::CompileAndAutotune, &BUILT);

@@ -213,13 +213,13 @@ impl Engine for FakeEngine {
         sequences.iter().map(all).collect()
     }
 
-    fn profile(&self, launch: &Launch) -> Result<Duration, EngineError> {
+    fn profile(&self, launch: &Arc<Launch>) -> Result<Duration, EngineError> {
         self.launch_one(launch).map(|()| Duration::from_micros(1))
     }
 
-    fn foresee(&self, _launches: &[Launch]) {}
+    fn foresee(&self, _launches: &[Arc<Launch>]) {}
 
-    fn build(&self, launches: &[Launch]) -> Vec<Result<(), EngineError>> {
+    fn build(&self, launches: &[Arc<Launch>]) -> Vec<Result<(), EngineError>> {
         launches.iter().map(|_| Ok(())).collect()
     }
 

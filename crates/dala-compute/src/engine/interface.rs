@@ -33,12 +33,12 @@ pub(crate) trait Engine: Send + Sync {
     /// its outputs are synchronised.
     fn run(&self, sequences: &[Arc<Sequence>]) -> Vec<Result<(), EngineError>>;
     /// Executes one launch and says how long the device took.
-    fn profile(&self, launch: &Launch) -> Result<Duration, EngineError>;
+    fn profile(&self, launch: &Arc<Launch>) -> Result<Duration, EngineError>;
     /// Says what will be launched, one after the other, so that kernels are built side by side. What is wrong with them shows when
     /// they are launched.
-    fn foresee(&self, launches: &[Launch]);
+    fn foresee(&self, launches: &[Arc<Launch>]);
     /// Builds the kernels of launches without executing them, and says for each whether that went well.
-    fn build(&self, launches: &[Launch]) -> Vec<Result<(), EngineError>>;
+    fn build(&self, launches: &[Arc<Launch>]) -> Vec<Result<(), EngineError>>;
     /// Hands everything queued to the device, and says what to wait for until it is done.
     fn synchronise(&self, outputs: Vec<Memory>) -> Box<dyn Synchronisation>;
     /// Whether the device works while the host goes on: then launching returns before the work is done.

@@ -42,15 +42,30 @@ impl Step {
 }
 
 /// One launch of a step.
-#[derive(Clone)]
 pub(crate) struct Launch {
+    /// What an engine keeps of it, if it is run again. First, because it is to be dropped before the memory.
+    #[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "only the CPU device keeps them"))]
+    pub(super) notes: Notes,
     pub(crate) step: Arc<Step>,
     pub(crate) reads: SmallVec<[Memory; 4]>,
     pub(crate) outputs: SmallVec<[Memory; 2]>,
     pub(crate) params: SmallVec<[Scalar; 4]>,
+    /// Whether it is run again and again as it is, so that it is worth an engine's while to prepare.
+    #[cfg_attr(not(feature = "cpu"), expect(dead_code, reason = "only the CPU device keeps them"))]
+    pub(super) again: bool,
 }
 
 impl Launch {
+    pub(crate) fn new(
+        step: &Arc<Step>,
+        reads: SmallVec<[Memory; 4]>,
+        outputs: SmallVec<[Memory; 2]>,
+        params: SmallVec<[Scalar; 4]>,
+        again: bool,
+    ) -> Launch {
+        Launch { notes: Notes::default(), step: step.clone(), reads, outputs, params, again }
+    }
+
     /// For each output, the read whose memory it shares, if any.
     pub(super) fn aliases(&self) -> SmallVec<[Option<usize>; 2]> {
         self.outputs.iter().map(|output| self.reads.iter().position(|read| read.is(output))).collect()
@@ -61,18 +76,18 @@ impl Launch {
 pub(crate) struct Sequence {
     /// What an engine keeps of it, if it is repeated. First, because it is to be dropped before the memory.
     pub(super) notes: Notes,
-    all: Arc<[Launch]>,
+    all: Arc<[Arc<Launch>]>,
     /// Which of them are its own.
     own: Range<usize>,
     /// The memory that they write, each once.
     pub(crate) outputs: SmallVec<[Memory; 2]>,
-    /// Whether it is run again and again as it is, so that it is worth an engine's while to prepare.
+    /// Whether it is run again and again as it is, so that it is worth an engine's while to prepare it as a whole.
     pub(super) repeated: bool,
 }
 
 impl Sequence {
     /// Some of these launches.
-    pub(crate) fn new(all: &Arc<[Launch]>, own: Range<usize>, repeated: bool) -> Sequence {
+    pub(crate) fn new(all: &Arc<[Arc<Launch>]>, own: Range<usize>, repeated: bool) -> Sequence {
         let mut outputs: SmallVec<[Memory; 2]> = SmallVec::new();
         for output in all[own.clone()].iter().flat_map(|launch| &launch.outputs) {
             if !outputs.iter().any(|own| own.is(output)) {
@@ -89,7 +104,7 @@ impl Sequence {
     }
 
     /// Its launches, in order.
-    pub(crate) fn launches(&self) -> &[Launch] {
+    pub(crate) fn launches(&self) -> &[Arc<Launch>] {
         &self.all[self.own.clone()]
     }
 }

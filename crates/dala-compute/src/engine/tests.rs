@@ -10,7 +10,7 @@ use dala_spec::{DType, Expr, Program, Signature, TensorType};
 
 use crate::command::{Job, Prepared};
 use crate::engine::EngineError;
-use crate::plan::{Compiled, Run, Values, over_words};
+use crate::plan::{Compiled, Keeps, Run, Values, over_words};
 use crate::{Buffer, Device, Error};
 
 /// What is wrong with a kernel.
@@ -66,7 +66,7 @@ fn run_stage(device: &Device, stage: Prepared, buffer: &Buffer) -> Result<(), Er
 fn run_compiled(device: &Device, compiled: Compiled, buffer: &Buffer) -> Result<(), Error> {
     let memory = compiled.spec.cells.iter().map(|_| buffer.memory().unwrap()).collect();
     let mut job = Job::default();
-    job.push_run(Run::new(&Arc::new(compiled), memory, Arc::new(Values::new()), None), &[], &[buffer.slot()]);
+    job.push_run(Run::new(&Arc::new(compiled), memory, Arc::new(Values::new()), Keeps::Nothing), &[], &[buffer.slot()]);
     device.core().run(job)
 }
 

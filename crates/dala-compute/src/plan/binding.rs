@@ -12,12 +12,29 @@ use crate::memory::{Allocation, Holder, MemoryPool};
 
 /// The launches of compiled stages over memory, with their scratch memory.
 pub(crate) struct Bound {
-    pub(crate) launches: Arc<[Launch]>,
+    pub(crate) launches: Arc<[Arc<Launch>]>,
     /// What was handed to the engine together.
     sequences: Mutex<Sequences>,
     /// Whether it is run again and again.
     repeated: bool,
-    _scratch: SmallVec<[Allocation; 1]>,
+    pub(super) frame: Arc<Frame>,
+}
+
+/// What does not depend on the users' buffers: the next run over others takes it over.
+pub(crate) struct Frame {
+    /// The launches over scratch memory and constants alone, each in its place.
+    launches: Vec<Option<Arc<Launch>>>,
+    scratch: SmallVec<[Allocation; 1]>,
+}
+
+/// How stages are bound.
+pub(crate) enum Binds {
+    /// For one run.
+    Once,
+    /// For runs over the same memory.
+    Repeated,
+    /// For a run after which others follow over other memory, with what one before left.
+    Again(Option<Arc<Frame>>),
 }
 
 /// Segments, with what the engine runs for each.
@@ -34,7 +51,7 @@ impl Bound {
         compiled: &Compiled,
         memory: &[Arc<Allocation>],
         values: &Values,
-        repeated: bool,
+        binds: Binds,
         pool: &MemoryPool,
         settle: impl FnOnce(),
     ) -> Result<Bound, EngineError> {
@@ -42,12 +59,18 @@ impl Bound {
             settle();
         }
         let constants = compiled.constants.on_device(|constants| bring(constants, &compiled.preparation, pool))?;
-        let scratch = compiled.blueprint.scratch.iter().map(|bytes| pool.allocate(*bytes));
-        let scratch = scratch.collect::<Result<SmallVec<[Allocation; 1]>, _>>()?;
+        let (again, repeated) = (matches!(binds, Binds::Again(_)), matches!(binds, Binds::Repeated));
+        let mut frame = match binds {
+            Binds::Again(Some(frame)) => frame,
+            _ => {
+                let scratch = compiled.blueprint.scratch.iter().map(|bytes| pool.allocate(*bytes));
+                Arc::new(Frame { launches: Vec::new(), scratch: scratch.collect::<Result<_, _>>()? })
+            }
+        };
         let of = |place: &Place| {
             let found = match *place {
                 Place::Input(number) => memory.get(number).map(|memory| &**memory),
-                Place::Transient(number) => scratch.get(number),
+                Place::Transient(number) => frame.scratch.get(number),
                 Place::Constant(number) => constants.get(number).map(|memory| &**memory),
                 Place::Output | Place::Further(_) => None,
             };
@@ -55,18 +78,30 @@ impl Bound {
             pool.memory(found.ok_or_else(missing)?).cloned()
         };
         let mut launches = Vec::with_capacity(compiled.steps.len());
+        let mut own = Vec::new();
         for (index, (step, planned)) in compiled.steps.iter().zip(&compiled.blueprint.steps).enumerate() {
-            launches.push(Launch {
-                step: step.launched.clone(),
-                reads: planned.reads.iter().map(of).collect::<Result<_, _>>()?,
-                outputs: planned.writes.iter().map(of).collect::<Result<_, _>>()?,
-                params: values.get(index).cloned().unwrap_or_default(),
-            });
+            if let Some(Some(launch)) = frame.launches.get(index) {
+                launches.push(launch.clone());
+                continue;
+            }
+            let apart = !planned.reads.iter().chain(&planned.writes).any(|place| matches!(place, Place::Input(_)));
+            let reads = planned.reads.iter().map(of).collect::<Result<_, _>>()?;
+            let outputs = planned.writes.iter().map(of).collect::<Result<_, _>>()?;
+            let params = values.get(index).cloned().unwrap_or_default();
+            let launch = Arc::new(Launch::new(&step.launched, reads, outputs, params, repeated || again && apart));
+            own.push((again && apart).then(|| launch.clone()));
+            launches.push(launch);
+        }
+        if again && frame.launches.is_empty() {
+            // Nobody else has it yet.
+            if let Some(frame) = Arc::get_mut(&mut frame) {
+                frame.launches = own;
+            }
         }
         if launches.len() > 1 {
             compiled.foreseen.call_once(|| pool.engine.foresee(&launches));
         }
-        Ok(Bound { launches: launches.into(), sequences: Mutex::default(), repeated, _scratch: scratch })
+        Ok(Bound { launches: launches.into(), sequences: Mutex::default(), repeated, frame })
     }
 
     /// What the engine runs for a segment.
@@ -118,7 +153,7 @@ fn prepare(preparation: &Compiled, pool: &MemoryPool) -> Result<Vec<Arc<Allocati
     let buffers = buffers.map(|buffer| pool.allocate(buffer.ty.shape.len() * buffer.ty.dtype.size()).map(Arc::new));
     let buffers = buffers.collect::<Result<Vec<_>, _>>()?;
     let values = preparation.values(|_| None).map_err(|error| EngineError::internal(error.to_string()))?;
-    let bound = Bound::new(preparation, &buffers, &values, false, pool, || ())?;
+    let bound = Bound::new(preparation, &buffers, &values, Binds::Once, pool, || ())?;
     let sequence = bound.sequence(&(0..bound.launches.len()));
     pool.engine.run(std::slice::from_ref(&sequence)).into_iter().collect::<Result<(), _>>()?;
     let outcome = pool.engine.synchronise(sequence.outputs.to_vec()).wait();

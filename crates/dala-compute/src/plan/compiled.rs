@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 
 use super::constants::Constants;
 use super::cost::Cost;
+use super::run::Frames;
 use crate::engine;
 
 /// Checked, fused and laid out stages. Plans that differ in their buffers and values alone share it, and so do calls.
@@ -29,6 +30,8 @@ pub(crate) struct Compiled {
     runs: AtomicU64,
     /// The device knows what will be launched.
     pub(super) foreseen: Once,
+    /// What runs leave for others, where they are asked to.
+    pub(crate) frames: Arc<Frames>,
 }
 
 pub(super) struct CostedStep {
@@ -82,6 +85,7 @@ impl Compiled {
             preparation: Mutex::new(preparation),
             runs: AtomicU64::new(0),
             foreseen: Once::new(),
+            frames: Arc::default(),
         }
     }
 

@@ -35,7 +35,7 @@ pub(crate) use cache::over_words;
 pub(crate) use cache::{Calls, KernelCall};
 pub(crate) use compiled::{Compiled, Values};
 use run::Kept;
-pub(crate) use run::Run;
+pub(crate) use run::{Keeps, Run};
 pub use verify::{Difference, Verification};
 
 /// What a pipeline compiles to: checked, fused, laid out in memory, and ready to run as often as you like. Cheap to clone;
@@ -66,6 +66,8 @@ pub struct LaunchTime {
     pub stages: Vec<usize>,
     /// What they are called.
     pub name: String,
+    /// What the device does, with its sizes.
+    pub task: String,
     /// The bytes that it reads and writes.
     pub bytes: usize,
     /// How long the device took.
@@ -201,21 +203,8 @@ impl Plan {
     ///
     /// As [`run`](Plan::run).
     pub fn profile(&self) -> Result<Vec<LaunchTime>, Error> {
-        let inner = &self.0;
-        let run = self.next_run()?;
         let (reads, writes) = self.slots();
-        let times = inner.core.access(&reads, &writes, || {
-            let bound = run.bound(&inner.core.pool, || ())?;
-            bound.launches.iter().map(|launch| inner.core.pool.engine.profile(launch)).collect::<Result<Vec<_>, _>>()
-        })?;
-        let steps = inner.compiled.blueprint.steps.iter();
-        let time = |(index, (step, time)): (usize, (&dala_plan::plan::BlueprintStep, Duration))| LaunchTime {
-            stages: step.stages.clone(),
-            name: inner.compiled.label(&(index..index + 1)),
-            bytes: step.bytes,
-            time,
-        };
-        Ok(steps.zip(times).enumerate().map(time).collect())
+        self.next_run()?.profile(&self.0.core, &reads, &writes)
     }
 
     fn memory(&self) -> Result<SmallVec<[Arc<Allocation>; 3]>, Error> {
@@ -225,7 +214,7 @@ impl Plan {
     /// One run of it.
     fn next_run(&self) -> Result<Run, Error> {
         let inner = &self.0;
-        Ok(Run::new(&inner.compiled, self.memory()?, inner.values.clone(), Some(inner.kept.clone())))
+        Ok(Run::new(&inner.compiled, self.memory()?, inner.values.clone(), Keeps::All(inner.kept.clone())))
     }
 
     /// One run, to be queued.

@@ -45,10 +45,22 @@ struct MatmulCode {
     whole: bool,
     /// Whether the first operand is transposed.
     transposed: bool,
+    /// Elements of a vector.
+    lanes: usize,
+    /// The columns of the result where they are one panel, whose last vector is filled up.
+    filled: Option<usize>,
     /// Whether the last panel has columns in common with the one before.
     overlaps: bool,
     unrolled: bool,
     windows: Option<WindowCode>,
+}
+
+impl MatmulCode {
+    /// The code for windows that lie inside of their pictures.
+    fn inside(&self) -> MatmulCode {
+        let windows = self.windows.map(|windows| WindowCode { leave: false, ..windows });
+        MatmulCode { windows, ..self.clone() }
+    }
 }
 
 /// What windows change about the code.
@@ -105,7 +117,7 @@ impl Launcher for Matmul {
         geometry.check(items)?;
         let whole = match tile.overlaps {
             true => bound.launch.facts.cpu && self.n >= tile.columns(),
-            false => !self.packs && self.n.is_multiple_of(tile.lanes),
+            false => !self.packs && self.n.is_multiple_of(tile.stored),
         };
         if !whole {
             return Err(LaunchRefused(format!("rows of {} do not end where a vector does", self.n)));
@@ -127,7 +139,7 @@ impl Launcher for Matmul {
             true => bound.slice(1, size, b_batch * self.k * self.n)?,
             false => bound.slice(1, size * tile.lanes, b_batch * panels(self) * self.k * tile.vectors)?,
         };
-        let layout = bound.layout_of_lines(tile.lanes);
+        let layout = bound.layout_of_lines(tile.stored);
         let elements = self.batch * self.m * self.n;
         check_elements(elements)?;
         let results = layout.positions(elements);
@@ -142,6 +154,8 @@ impl Launcher for Matmul {
             vectors: tile.vectors,
             whole: !self.dtype.is_float(),
             transposed: self.a_transposed || plane.is_some(),
+            lanes: tile.lanes,
+            filled: (tile.stored < tile.lanes).then_some(self.n),
             overlaps: tile.overlaps,
             unrolled: bound.launch.facts.cpu,
             windows: self.windows.as_ref().map(WindowCode::of),
@@ -156,7 +170,7 @@ impl Launcher for Matmul {
         let (n, tiles, panels) = (self.n as u32, row_tiles(self) as u32, panels(self) as u32);
         let (cubes, dim, items, steps) =
             (geometry.count(), CubeDim::new_1d(geometry.units), items as u32, geometry.steps);
-        let (lanes, count) = (tile.lanes, bound.compiled.clone());
+        let (lanes, stored, count) = (tile.lanes, tile.stored, bound.compiled.clone());
         macro_rules! launch_with {
             ($type:ty) => {
                 // SAFETY: rows are kept inside the first operand, panels inside the second, and results are stored only where the
@@ -168,12 +182,12 @@ impl Launcher for Matmul {
                             let panel = self.k * tile.vectors;
                             let scratch = bound.slice_mut(1, size * lanes, geometry.units as usize * panel)?;
                             multiply_panels::launch_unchecked::<$type>(
-                                bound.client, cubes, dim, lanes, a, b, scratch, reads, outputs, params, m, k, n,
+                                bound.client, cubes, dim, lanes, stored, a, b, scratch, reads, outputs, params, m, k, n,
                                 row_stride, k_stride, a_block, b_block, tiles, panels, items, steps, code, layout, count,
                             );
                         }
                         false => multiply::launch_unchecked::<$type>(
-                            bound.client, cubes, dim, lanes, a, b, reads, outputs, params, m, k, n, row_stride, k_stride,
+                            bound.client, cubes, dim, lanes, stored, a, b, reads, outputs, params, m, k, n, row_stride, k_stride,
                             a_block, b_block, tiles, panels, band, from_rows, from_columns, to_rows, to_columns, channels,
                             items, steps, 0, code, layout, count,
                         ),
@@ -234,7 +248,7 @@ fn accumulate<E: Numeric, N: Size>(
     }
 }
 
-/// `length` steps along k; gives where the panel goes on.
+/// `length` steps along k.
 #[cube]
 #[expect(clippy::too_many_arguments, reason = "the state of a tile")]
 fn walk<E: Numeric, N: Size>(
@@ -247,7 +261,7 @@ fn walk<E: Numeric, N: Size>(
     stride: usize,
     length: usize,
     #[comptime] code: MatmulCode,
-) -> usize {
+) {
     let vectors = comptime!(code.vectors);
     let mut panel_at = start;
     let mut rest = length;
@@ -266,7 +280,179 @@ fn walk<E: Numeric, N: Size>(
         accumulate::<E, N>(a, packed, sums, rows, kept, panel_at, stride, comptime!(code.clone()));
         panel_at += vectors;
     }
-    panel_at
+}
+
+/// The windows of a tile's rows, tap by tap.
+#[cube]
+#[expect(clippy::too_many_arguments, reason = "the state of a tile")]
+fn walk_windows<E: Numeric, N: Size>(
+    a: &[E],
+    packed: &[Vector<E, N>],
+    sums: &mut Array<Vector<E, N>>,
+    rows: &mut Array<usize>,
+    sizes: &Sizes,
+    panel_start: usize,
+    tile: u32,
+    #[comptime] code: MatmulCode,
+) {
+    let windows = comptime!(code.windows.unwrap_or(NO_WINDOWS));
+    let (size, steps, dilation, padding) = comptime!((windows.size, windows.stride, windows.dilation, windows.padding));
+    let tile_rows = comptime!(code.rows);
+    let mut tops = Array::<i32>::new(tile_rows);
+    let mut lefts = Array::<i32>::new(tile_rows);
+    let mut pictures = Array::<u32>::new(tile_rows);
+    let pixels = sizes.to_rows * sizes.to_columns;
+    let last_picture = sizes.m / pixels - 1u32;
+    let first = tile * comptime!(code.rows as u32);
+    let mut picture = settled(first / pixels, sizes.nothing);
+    let within = settled(first % pixels, sizes.nothing);
+    let mut y = settled(within / sizes.to_columns, sizes.nothing);
+    let mut x = settled(within % sizes.to_columns, sizes.nothing);
+    let mut leaving = 0u32;
+    // How far windows reach.
+    let reach = comptime!([0, 1].map(|axis| ((size[axis] - 1) * dilation[axis] + 1) as i32));
+    #[unroll]
+    for i in 0..tile_rows {
+        tops[i] = (y * comptime!(steps[0])) as i32 - comptime!(padding[0]);
+        lefts[i] = (x * comptime!(steps[1])) as i32 - comptime!(padding[1]);
+        pictures[i] = picture * sizes.from_rows;
+        if comptime!(windows.planar) {
+            pictures[i] *= sizes.channels;
+        }
+        if comptime!(windows.leave) {
+            let inside = tops[i] >= 0i32
+                && tops[i] + comptime!(reach[0]) <= sizes.from_rows as i32
+                && lefts[i] >= 0i32
+                && lefts[i] + comptime!(reach[1]) <= sizes.from_columns as i32;
+            leaving += select(inside, 0u32, 1u32);
+        }
+        // The next pixel, without a division.
+        let ends_row = x + 1u32 == sizes.to_columns;
+        x = select(ends_row, 0u32, x + 1u32);
+        y = select(ends_row, y + 1u32, y);
+        let ends_picture = y == sizes.to_rows;
+        y = select(ends_picture, 0u32, y);
+        // Pixels beyond the last one are computed from its picture, and not stored.
+        picture = select(ends_picture, min(picture + 1u32, last_picture), picture);
+    }
+    // Elements between neighbours along a row.
+    let mut apart = sizes.channels;
+    if comptime!(windows.planar) {
+        apart = 1u32.runtime();
+    }
+    let place = Place { apart, panel_start };
+    let inside = comptime!(code.inside());
+    if comptime!(!windows.leave) {
+        walk_inside::<E, N>(a, packed, sums, rows, sizes, &place, &tops, &lefts, &pictures, inside);
+    } else if comptime!(!code.unrolled) {
+        walk_taps::<E, N>(a, packed, sums, rows, sizes, &place, &tops, &lefts, &pictures, code);
+    } else {
+        // Most tiles lie inside of their pictures as a whole.
+        if leaving == 0u32 {
+            walk_inside::<E, N>(a, packed, sums, rows, sizes, &place, &tops, &lefts, &pictures, inside);
+        } else {
+            walk_taps::<E, N>(a, packed, sums, rows, sizes, &place, &tops, &lefts, &pictures, code);
+        }
+    }
+}
+
+/// Where windows begin.
+#[derive(CubeType, Clone, Copy)]
+struct Place {
+    /// Elements between neighbours along a row of a picture.
+    apart: u32,
+    panel_start: usize,
+}
+
+/// Windows that may lie partly outside of their pictures.
+#[cube]
+#[expect(clippy::too_many_arguments, reason = "the state of a tile")]
+fn walk_taps<E: Numeric, N: Size>(
+    a: &[E],
+    packed: &[Vector<E, N>],
+    sums: &mut Array<Vector<E, N>>,
+    rows: &mut Array<usize>,
+    sizes: &Sizes,
+    place: &Place,
+    tops: &Array<i32>,
+    lefts: &Array<i32>,
+    pictures: &Array<u32>,
+    #[comptime] code: MatmulCode,
+) {
+    let windows = comptime!(code.windows.unwrap_or(NO_WINDOWS));
+    let inside = comptime!(code.inside());
+    let (length, stride) = (sizes.channels as usize, sizes.k_stride as usize);
+    let mut kept = Array::<u32>::new(comptime!(code.rows));
+    let mut panel_at = place.panel_start;
+    // Loops of unknown length: drivers would unroll others, and take seconds to compile.
+    for window_row in 0..comptime!(windows.size[0]) + sizes.nothing {
+        for window_column in 0..comptime!(windows.size[1]) + sizes.nothing {
+            let mut outside = 0u32;
+            #[unroll]
+            for i in 0..comptime!(code.rows) {
+                let row = tops[i] + (window_row * comptime!(windows.dilation[0])) as i32;
+                let column = lefts[i] + (window_column * comptime!(windows.dilation[1])) as i32;
+                let at = ((pictures[i] + row as u32) * sizes.from_columns + column as u32) * place.apart;
+                let own =
+                    row >= 0i32 && row < sizes.from_rows as i32 && column >= 0i32 && column < sizes.from_columns as i32;
+                kept[i] = select(own, 1u32, 0u32);
+                outside += select(own, 0u32, 1u32);
+                rows[i] = select(own, at, 0u32) as usize;
+            }
+            if comptime!(!code.unrolled) {
+                walk::<E, N>(a, packed, sums, rows, &kept, panel_at, stride, length, comptime!(code.clone()));
+            } else {
+                if outside == 0u32 {
+                    walk::<E, N>(a, packed, sums, rows, &kept, panel_at, stride, length, comptime!(inside.clone()));
+                } else {
+                    walk::<E, N>(a, packed, sums, rows, &kept, panel_at, stride, length, comptime!(code.clone()));
+                }
+            }
+            panel_at += length * comptime!(code.vectors);
+        }
+    }
+}
+
+/// Windows that lie inside of their pictures.
+#[cube]
+#[expect(clippy::too_many_arguments, reason = "the state of a tile")]
+fn walk_inside<E: Numeric, N: Size>(
+    a: &[E],
+    packed: &[Vector<E, N>],
+    sums: &mut Array<Vector<E, N>>,
+    rows: &mut Array<usize>,
+    sizes: &Sizes,
+    place: &Place,
+    tops: &Array<i32>,
+    lefts: &Array<i32>,
+    pictures: &Array<u32>,
+    #[comptime] code: MatmulCode,
+) {
+    let windows = comptime!(code.windows.unwrap_or(NO_WINDOWS));
+    let kept = Array::<u32>::new(comptime!(code.rows));
+    let mut starts = Array::<u32>::new(comptime!(code.rows));
+    #[unroll]
+    for i in 0..comptime!(code.rows) {
+        starts[i] = ((pictures[i] + tops[i] as u32) * sizes.from_columns + lefts[i] as u32) * place.apart;
+    }
+    // Neighbours along a window's row are neighbours in memory, unless channels lie apart.
+    let runs = comptime!(!windows.planar && windows.dilation[1] == 1);
+    let (taps, each) = comptime!(if runs { (1u32, windows.size[1]) } else { (windows.size[1], 1u32) });
+    let length = (sizes.channels * each) as usize;
+    let mut panel_at = place.panel_start;
+    for window_row in 0..comptime!(windows.size[0]) + sizes.nothing {
+        for tap in 0..taps + sizes.nothing {
+            let down = window_row * comptime!(windows.dilation[0]) * sizes.from_columns;
+            let on = (down + tap * comptime!(windows.dilation[1])) * place.apart;
+            #[unroll]
+            for i in 0..comptime!(code.rows) {
+                rows[i] = (starts[i] + on) as usize;
+            }
+            let stride = sizes.k_stride as usize;
+            walk::<E, N>(a, packed, sums, rows, &kept, panel_at, stride, length, comptime!(code.clone()));
+            panel_at += length * comptime!(code.vectors);
+        }
+    }
 }
 
 /// The sizes of a product inside a kernel.
@@ -296,7 +482,7 @@ struct Sizes {
 /// One tile of the result: `panel_at` is where its panel starts in `packed`.
 #[cube]
 #[expect(clippy::too_many_arguments, reason = "the arguments of a kernel")]
-fn compute_tile<E: Numeric, N: Size>(
+fn compute_tile<E: Numeric, N: Size, M: Size>(
     a: &[E],
     packed: &[Vector<E, N>],
     reads: &Buffers,
@@ -311,9 +497,9 @@ fn compute_tile<E: Numeric, N: Size>(
     #[comptime] layout: Layout,
 ) {
     let (tile_rows, vectors) = comptime!((code.rows, code.vectors));
-    let (rows_u32, vectors_u32) = comptime!((code.rows as u32, code.vectors as u32));
+    let rows_u32 = comptime!(code.rows as u32);
     let mut rows = Array::<usize>::new(tile_rows);
-    let mut kept = Array::<u32>::new(tile_rows);
+    let kept = Array::<u32>::new(tile_rows);
     let mut sums = Array::<Vector<E, N>>::new(comptime!(tile_rows * vectors));
     #[unroll]
     for i in 0..comptime!(tile_rows * vectors) {
@@ -330,98 +516,57 @@ fn compute_tile<E: Numeric, N: Size>(
         let length = sizes.k as usize;
         walk::<E, N>(a, packed, &mut sums, &mut rows, &kept, panel_start, stride, length, comptime!(code.clone()));
     } else {
-        let windows = comptime!(code.windows.unwrap_or(NO_WINDOWS));
-        let (size, steps, dilation, padding) =
-            comptime!((windows.size, windows.stride, windows.dilation, windows.padding));
-        let mut tops = Array::<i32>::new(tile_rows);
-        let mut lefts = Array::<i32>::new(tile_rows);
-        let mut pictures = Array::<u32>::new(tile_rows);
-        let pixels = sizes.to_rows * sizes.to_columns;
-        let last_picture = sizes.m / pixels - 1u32;
-        let first = tile * rows_u32;
-        let mut picture = settled(first / pixels, sizes.nothing);
-        let within = settled(first % pixels, sizes.nothing);
-        let mut y = settled(within / sizes.to_columns, sizes.nothing);
-        let mut x = settled(within % sizes.to_columns, sizes.nothing);
-        #[unroll]
-        for i in 0..tile_rows {
-            tops[i] = (y * comptime!(steps[0])) as i32 - comptime!(padding[0]);
-            lefts[i] = (x * comptime!(steps[1])) as i32 - comptime!(padding[1]);
-            pictures[i] = picture * sizes.from_rows;
-            if comptime!(windows.planar) {
-                pictures[i] *= sizes.channels;
-            }
-            // The next pixel, without a division.
-            let ends_row = x + 1u32 == sizes.to_columns;
-            x = select(ends_row, 0u32, x + 1u32);
-            y = select(ends_row, y + 1u32, y);
-            let ends_picture = y == sizes.to_rows;
-            y = select(ends_picture, 0u32, y);
-            // Pixels beyond the last one are computed from its picture, and not stored.
-            picture = select(ends_picture, min(picture + 1u32, last_picture), picture);
-        }
-        let mut panel_at = panel_start;
-        // Loops of unknown length: drivers would unroll others, and take seconds to compile.
-        for window_row in 0..comptime!(size[0]) + sizes.nothing {
-            for window_column in 0..comptime!(size[1]) + sizes.nothing {
-                #[unroll]
-                for i in 0..tile_rows {
-                    let row = tops[i] + (window_row * comptime!(dilation[0])) as i32;
-                    let column = lefts[i] + (window_column * comptime!(dilation[1])) as i32;
-                    let at = (pictures[i] + row as u32) * sizes.from_columns + column as u32;
-                    let mut place = at * sizes.channels;
-                    if comptime!(windows.planar) {
-                        place = at;
-                    }
-                    if comptime!(windows.leave) {
-                        let inside = row >= 0i32
-                            && row < sizes.from_rows as i32
-                            && column >= 0i32
-                            && column < sizes.from_columns as i32;
-                        kept[i] = select(inside, 1u32, 0u32);
-                        rows[i] = select(inside, place, 0u32) as usize;
-                    } else {
-                        rows[i] = place as usize;
-                    }
-                }
-                panel_at = walk::<E, N>(
-                    a,
-                    packed,
-                    &mut sums,
-                    &mut rows,
-                    &kept,
-                    panel_at,
-                    stride,
-                    sizes.channels as usize,
-                    comptime!(code.clone()),
-                );
-            }
-        }
+        walk_windows::<E, N>(a, packed, &mut sums, &mut rows, sizes, panel_start, tile, comptime!(code.clone()));
     }
-    let (lanes, unit) = comptime!((layout.width as u32, layout.unit() as u32));
-    let start = first_column(panel, sizes.columns, comptime!(vectors_u32 * lanes), comptime!(code.overlaps));
+    let (lanes, stored) = comptime!((code.lanes, layout.width));
+    let unit = comptime!(layout.unit() as u32);
+    let own = comptime!((code.vectors * code.lanes) as u32);
+    let start = first_column(panel, sizes.columns, own, comptime!(code.overlaps));
     #[unroll]
     for i in 0..tile_rows {
         let row = tile * rows_u32 + comptime!(i as u32);
         if row < sizes.m {
             #[unroll]
             for j in 0..vectors {
-                let column = start + comptime!(j as u32 * lanes);
-                let mut inside = true;
-                if comptime!(!code.overlaps) {
-                    inside = column < sizes.columns;
-                }
-                if inside {
-                    let mut values = Values::new();
-                    values.push::<Vector<E, N>>(sums[comptime!(i * vectors + j)]);
-                    let position = ((block * sizes.m + row) * sizes.columns + column) / unit;
-                    let at =
-                        Whereabouts { position: position as usize, column: (column / unit) as usize, some: sizes.some };
-                    fragment_store(reads, outputs, params, &values, at, comptime!(code.store.clone()), layout);
+                let sum = sums[comptime!(i * vectors + j)];
+                #[unroll]
+                for part in 0..comptime!(code.filled.map_or(lanes, |all| (all - j * lanes).min(lanes)) / stored) {
+                    let column = start + comptime!((j * lanes + part * stored) as u32);
+                    let mut inside = true;
+                    if comptime!(!code.overlaps && code.filled.is_none()) {
+                        inside = column < sizes.columns;
+                    }
+                    if inside {
+                        let mut values = Values::new();
+                        if comptime!(stored == lanes) {
+                            values.push::<Vector<E, N>>(sum);
+                        } else {
+                            values.push::<Vector<E, M>>(part_of::<E, N, M>(sum, comptime!(part * stored), stored));
+                        }
+                        let position = ((block * sizes.m + row) * sizes.columns + column) / unit;
+                        let column = (column / unit) as usize;
+                        let at = Whereabouts { position: position as usize, column, some: sizes.some };
+                        fragment_store(reads, outputs, params, &values, at, comptime!(code.store.clone()), layout);
+                    }
                 }
             }
         }
     }
+}
+
+/// The elements of a vector from `start` on.
+#[cube]
+fn part_of<E: Numeric, N: Size, M: Size>(
+    whole: Vector<E, N>,
+    #[comptime] start: usize,
+    #[comptime] count: usize,
+) -> Vector<E, M> {
+    let mut part = Vector::<E, M>::new(E::from_int(0));
+    #[unroll]
+    for lane in 0..count {
+        part.insert(lane, whole.extract(comptime!(start + lane)));
+    }
+    part
 }
 
 /// Where a panel of `own` columns begins.
@@ -437,7 +582,7 @@ fn first_column(panel: u32, columns: u32, own: u32, #[comptime] overlaps: bool) 
 /// Tiles of a product whose second operand is packed.
 #[cube(launch_unchecked)]
 #[expect(clippy::too_many_arguments, reason = "the arguments of a kernel")]
-fn multiply<E: Numeric, N: Size>(
+fn multiply<E: Numeric, N: Size, M: Size>(
     a: &[E],
     packed: &[Vector<E, N>],
     reads: &Buffers,
@@ -494,7 +639,7 @@ fn multiply<E: Numeric, N: Size>(
         let panel = settled(in_band / tiles, nothing);
         let tile = start + settled(in_band % tiles, nothing);
         let panel_start = ((block * b_block * panels + panel) * k * vectors) as usize;
-        compute_tile::<E, N>(
+        compute_tile::<E, N, M>(
             a,
             packed,
             reads,
@@ -514,7 +659,7 @@ fn multiply<E: Numeric, N: Size>(
 /// Panels of a product: each unit packs the one it works on, and keeps it in its cache.
 #[cube(launch_unchecked)]
 #[expect(clippy::too_many_arguments, reason = "the arguments of a kernel")]
-fn multiply_panels<E: Numeric, N: Size>(
+fn multiply_panels<E: Numeric, N: Size, M: Size>(
     a: &[E],
     b: &[E],
     scratch: &mut [Vector<E, N>],
@@ -560,19 +705,19 @@ fn multiply_panels<E: Numeric, N: Size>(
         let panel = item % panels;
         let block = item / panels;
         let start =
-            first_column(panel, columns, comptime!((code.vectors * layout.width) as u32), comptime!(code.overlaps));
+            first_column(panel, columns, comptime!((code.vectors * code.lanes) as u32), comptime!(code.overlaps));
         let mut from = (block * b_block * k * columns + start) as usize;
         let mut to = own;
         for _ in 0..k {
             #[unroll]
             for j in 0..vectors {
-                scratch[to + j] = read_at::<E, N>(b, from + comptime!(j * layout.width));
+                scratch[to + j] = read_at::<E, N>(b, from + comptime!(j * code.lanes));
             }
             from += columns as usize;
             to += vectors;
         }
         for tile in 0..row_tiles {
-            compute_tile::<E, N>(
+            compute_tile::<E, N, M>(
                 a,
                 &*scratch,
                 reads,

@@ -57,7 +57,7 @@ impl Product {
             && self.windows.is_none()
             && Matmul::packs_itself(facts, tile, self.batch, self.m, self.n);
         let pack = Pack { batch: b_batch, k: self.k, n: self.n, transposed: self.b_transposed, dtype, tile };
-        let size = b_batch * pack.panels() * self.k * tile.columns();
+        let size = pack.elements();
         let second = match packs {
             true => b,
             false => lowering.transient(TensorType::new(dtype, [size])),
@@ -66,7 +66,7 @@ impl Product {
             lowering.step(Task::Pack(pack), [b], second);
         }
         // Whole vectors are stored: rows that end elsewhere are cut to their length by a launch of their own, unless panels overlap.
-        let padded = if tile.overlaps { self.n } else { self.n.next_multiple_of(tile.lanes) };
+        let padded = if tile.overlaps { self.n } else { self.n.next_multiple_of(tile.stored) };
         let whole = padded == self.n;
         let mut arguments = vec![Argument::value("sum", 0, dtype)];
         let mut reads = vec![Place::Input(0), second];

@@ -390,7 +390,7 @@ dropped, nobody needs the result
     fn every_kind_of_launch_is_described() {
         let x = |dtype| fragment("x", &[Argument::own("x", 0, dtype)], dtype);
         let sum = |dtype| fragment("sum", &[Argument::value("sum", 0, dtype)], dtype);
-        let tile = Tile { lanes: 16, rows: 4, vectors: 4, overlaps: true };
+        let tile = Tile { lanes: 16, rows: 4, vectors: 4, overlaps: true, stored: 16 };
         let phase = |how| Phase { how, of: x(DType::F32) };
         let fold = Fold {
             outer: 8,

@@ -1,5 +1,6 @@
 //! What follows from constants alone is computed once, by the device, before a plan first runs.
 
+use dala_spec::TensorType;
 use dala_spec::expr::ParamSource;
 
 use super::graph::{Constant, Graph, Node, NodeId, Origin, ValueId};
@@ -9,6 +10,7 @@ impl Graph {
     /// Takes out the launches that read nothing but constants, as a graph of its own, which writes what is still read here to
     /// buffers. Here those results are constants.
     pub(super) fn split_preparation(&mut self) -> Option<Graph> {
+        self.pack_once();
         let known = self.known_nodes();
         let kept = |value: &ValueId| self.values[*value].readers.iter().any(|reader| !known[*reader]);
         let mut preparation = Graph { labels: self.labels.clone(), ..Graph::default() };
@@ -44,6 +46,53 @@ impl Graph {
         (!nodes.is_empty()).then_some(preparation)
     }
 
+    /// Products by constants have their panels packed for good, where units would pack them at every run.
+    fn pack_once(&mut self) {
+        let known = self.known_nodes();
+        for id in 0..self.nodes.len() {
+            let Some(Node { task: Task::Matmul(matmul), reads, stages, barrier_epoch, parts, .. }) = &self.nodes[id]
+            else {
+                continue;
+            };
+            let (true, Some(second)) = (matmul.packs, reads.get(1).copied()) else { continue };
+            if !self.is_known(second, &known) {
+                continue;
+            }
+            let pack = matmul.pack();
+            let panels = TensorType::new(pack.dtype, [pack.elements()]);
+            let node = Node {
+                task: Task::Pack(pack),
+                reads: vec![second],
+                writes: vec![self.values.len()],
+                stages: stages.clone(),
+                barrier_epoch: *barrier_epoch,
+                parts: parts.clone(),
+            };
+            let packed = self.value(panels, Origin::Written, "panels");
+            let Some(mut product) = self.remove(id) else { continue };
+            if let Task::Matmul(matmul) = &mut product.task {
+                matmul.packs = false;
+            }
+            product.reads[1] = packed;
+            // Without the units' own panels.
+            product.writes.truncate(1);
+            self.insert(id, product);
+            self.push(node);
+        }
+    }
+
+    /// Whether a value follows from constants alone, if these nodes do.
+    fn is_known(&self, value: ValueId, known: &[bool]) -> bool {
+        match self.values[value].origin {
+            Origin::Constant(_) => true,
+            Origin::External(_) => false,
+            Origin::Written => {
+                let writers = &self.values[value].writers;
+                !writers.is_empty() && writers.iter().all(|writer| known[*writer])
+            }
+        }
+    }
+
     /// The value in another graph.
     fn copy_to(&self, other: &mut Graph, value: ValueId) -> ValueId {
         let value = &self.values[value];
@@ -66,14 +115,7 @@ impl Graph {
             let mut settled = true;
             for id in 0..self.nodes.len() {
                 let Some(node) = self.nodes[id].as_ref().filter(|_| known[id]) else { continue };
-                let value = |value: &ValueId| match self.values[*value].origin {
-                    Origin::Constant(_) => true,
-                    Origin::External(_) => false,
-                    Origin::Written => {
-                        let writers = &self.values[*value].writers;
-                        !writers.is_empty() && writers.iter().all(|writer| known[*writer])
-                    }
-                };
+                let value = |value: &ValueId| self.is_known(*value, &known);
                 // What reads nothing is best made where it is used, unless that is done once.
                 let wanted = |write: &ValueId| self.values[*write].readers.iter().all(|reader| known[*reader]);
                 let made_once = !node.reads.is_empty() || node.writes.iter().all(wanted);
@@ -94,9 +136,9 @@ impl Graph {
             let mut params = programs.into_iter().flat_map(|program| program.params());
             params.all(|param| matches!(param.source, ParamSource::Fixed(_)))
         };
-        let bytes = |values: &[ValueId]| values.iter().map(|value| self.values[*value].bytes()).sum::<usize>();
+        let count = |values: &[ValueId]| values.iter().map(|value| self.values[*value].ty.shape.len()).sum::<usize>();
         // What only spreads a few numbers out is better read as they are.
-        let spreads = matches!(node.task, Task::Map(_)) && bytes(&node.writes) > bytes(&node.reads).saturating_mul(2);
+        let spreads = matches!(node.task, Task::Map(_)) && count(&node.writes) > count(&node.reads).saturating_mul(2);
         !spreads
             && fixed(node.task.kind().programs())
             && node.writes.iter().all(|write| self.values[*write].home.is_none())

@@ -2,7 +2,7 @@
 
 use dala_spec::DType;
 
-use super::{Fragment, ReadsMore, TaskKind, Tile, Windows};
+use super::{Fragment, Pack, ReadsMore, TaskKind, Tile, Windows};
 use crate::DeviceFacts;
 use crate::words::{several, times};
 
@@ -44,7 +44,13 @@ impl Matmul {
     pub fn packs_itself(facts: &DeviceFacts, tile: Tile, batch: usize, m: usize, n: usize) -> bool {
         let (panels, units) = (batch * tile.panels(n), facts.units_per_cube as usize);
         let even = panels.is_multiple_of(units) || panels >= 8 * units;
-        facts.cpu && panels >= units && even && m >= 4 * tile.rows
+        tile.overlaps && panels >= units && even && m >= 4 * tile.rows
+    }
+
+    /// How the second operand is packed, where it is given as it is.
+    pub fn pack(&self) -> Pack {
+        let batch = if self.b_batched { self.batch } else { 1 };
+        Pack { batch, k: self.k, n: self.n, transposed: false, dtype: self.dtype, tile: self.tile }
     }
 }
 

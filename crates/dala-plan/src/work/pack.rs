@@ -28,6 +28,11 @@ impl Pack {
     pub fn panels(&self) -> usize {
         self.tile.panels(self.n)
     }
+
+    /// How many elements all panels have together.
+    pub fn elements(&self) -> usize {
+        self.batch * self.panels() * self.k * self.tile.columns()
+    }
 }
 
 impl TaskKind for Pack {

@@ -16,6 +16,8 @@ pub struct Tile {
     /// Whether the last panel begins early enough to end with the matrix, and has columns in common with the one before: where
     /// vectors begin at any element. Elsewhere it is filled up with zeros.
     pub overlaps: bool,
+    /// Elements that are stored at once: fewer than a vector has, where rows of the result end inside of one.
+    pub stored: usize,
 }
 
 impl Tile {
@@ -23,7 +25,7 @@ impl Tile {
     /// for, with the least columns computed in vain.
     pub fn choose(facts: &DeviceFacts, dtype: DType, rows: usize, columns: usize) -> Tile {
         let (shapes, widest): (&[(usize, usize)], usize) = match facts.cpu {
-            true => (&[(4, 4), (5, 4), (3, 6), (6, 4), (2, 8), (1, 8)], 64 / dtype.size()),
+            true => (&[(4, 5), (5, 4), (3, 6), (6, 4), (2, 8), (1, 12)], 64 / dtype.size()),
             false => (&[(4, 4), (3, 4), (2, 4), (1, 4)], 4),
         };
         let narrower = |lanes: &usize| (facts.cpu && *lanes > 1).then_some(lanes / 2);
@@ -33,12 +35,20 @@ impl Tile {
                 rows: *rows,
                 vectors: *vectors,
                 overlaps: facts.cpu,
+                stored: lanes,
             };
             shapes.iter().map(tile)
         });
+        // Results of few columns fill their last vector up, and store a part of it.
+        let stored = if facts.cpu && columns > 0 { 1 << columns.trailing_zeros().min(widest.ilog2()) } else { widest };
+        let filled = shapes
+            .iter()
+            .filter(|(vectors, _)| facts.cpu && columns.div_ceil(widest) == *vectors)
+            .map(|(vectors, rows)| Tile { lanes: widest, rows: *rows, vectors: *vectors, overlaps: false, stored });
+        let tiles = tiles.chain(filled.filter(|tile| tile.columns() > columns));
         // What a column costs, as measured: more in vectors that do not fill a register, and in tiles that load nearly as much as
         // they multiply.
-        let narrow = |tile: &Tile| if tile.lanes < widest { 5 } else { 4 };
+        let narrow = |tile: &Tile| if tile.lanes < widest { 7 } else { 4 };
         let thin = |tile: &Tile| match tile.vectors {
             _ if !facts.cpu => 4,
             1 => 6,
@@ -49,7 +59,7 @@ impl Tile {
         let cost = |tile: &Tile| columns_of(tile) * narrow(tile) * thin(tile);
         let fits = |tile: &Tile| !tile.overlaps || tile.columns() <= columns.max(1);
         let best = tiles.filter(fits).min_by_key(cost);
-        let best = best.unwrap_or(Tile { lanes: 1, rows: 8, vectors: 1, overlaps: facts.cpu });
+        let best = best.unwrap_or(Tile { lanes: 1, rows: 8, vectors: 1, overlaps: facts.cpu, stored: 1 });
         Tile { rows: if rows == 1 { 1 } else { best.rows }, ..best }
     }
 

@@ -12,7 +12,6 @@ mod ready;
 mod server;
 mod workers;
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -79,8 +78,8 @@ pub(crate) struct CpuEngine {
     launches: AtomicU64,
 }
 
-/// Launches of a sequence that are ready; each none if there is nothing to do.
-type ReadySequence = SmallVec<[Result<Option<Arc<Ready>>, EngineError>; 1]>;
+/// A launch that is ready; none if there is nothing to do.
+type ReadyLaunch = Option<Arc<Ready>>;
 
 impl CpuEngine {
     pub(crate) fn new(adapter: Arc<Adapter>, threads: Option<usize>) -> Result<CpuEngine, EngineError> {
@@ -303,25 +302,26 @@ impl Engine for CpuEngine {
     fn run(&self, sequences: &[Arc<Sequence>]) -> Vec<Result<(), EngineError>> {
         let launches = sequences.iter().map(|sequence| sequence.launches().len() as u64).sum();
         self.launches.fetch_add(launches, Ordering::Relaxed);
-        let known = |sequence: &Arc<Sequence>| sequence.notes.get::<ReadySequence>().is_some();
-        let new: Vec<&Launch> = sequences.iter().filter(|own| !known(own)).flat_map(|own| own.launches()).collect();
+        let all = || sequences.iter().flat_map(|sequence| sequence.launches());
+        let known = |launch: &Launch| launch.notes.get::<ReadyLaunch>().is_some();
+        let new: Vec<&Launch> = all().map(|launch| &**launch).filter(|launch| !known(launch)).collect();
         // Of all of them at once, so that kernels that are new are built side by side.
-        let mut new = self.all_ready(&new).into_iter();
-        let mut ready: SmallVec<[Cow<'_, ReadySequence>; 4]> = SmallVec::new();
-        for sequence in sequences {
-            if let Some(known) = sequence.notes.get::<ReadySequence>() {
-                ready.push(Cow::Borrowed(known));
-                continue;
+        let mut made = self.all_ready(&new).into_iter();
+        let ready = |launch: &'_ Arc<Launch>| -> Result<ReadyLaunch, EngineError> {
+            match launch.notes.get::<ReadyLaunch>() {
+                Some(known) => Ok(known.clone()),
+                None => {
+                    let made = made.next().unwrap_or_else(|| Err(EngineError::internal("a launch was not made ready")));
+                    if let (true, Ok(ready)) = (launch.again, &made) {
+                        launch.notes.put::<ReadyLaunch>(ready.clone());
+                    }
+                    made
+                }
             }
-            let own: ReadySequence = new.by_ref().take(sequence.launches().len()).collect();
-            if sequence.repeated && own.iter().all(Result::is_ok) {
-                sequence.notes.put(own.clone());
-            }
-            ready.push(Cow::Owned(own));
-        }
-        let all = ready.iter().flat_map(|sequence| sequence.iter()).flatten().flatten();
-        let pass = Pass::new(self.threads(), all.map(|ready| &**ready));
-        let run = |(launch, ready): (&Launch, &Result<Option<Arc<Ready>>, EngineError>)| {
+        };
+        let ready: SmallVec<[Result<ReadyLaunch, EngineError>; 4]> = all().map(ready).collect();
+        let pass = Pass::new(self.threads(), ready.iter().flatten().flatten().map(|ready| &**ready));
+        let run = |(launch, ready): (&Arc<Launch>, &Result<ReadyLaunch, EngineError>)| {
             let result = match (self.unreadable(launch), ready) {
                 (_, Err(failure)) => Err(failure.clone()),
                 (Some(failure), Ok(_)) => Err(failure),
@@ -333,18 +333,19 @@ impl Engine for CpuEngine {
             self.settle(launch, &result);
             result
         };
-        let run_all = |(sequence, ready): (&Arc<Sequence>, &Cow<'_, ReadySequence>)| {
+        let mut ready = ready.iter();
+        let run_all = |sequence: &Arc<Sequence>| {
             let _span = sequence.span();
             let mut whole = Ok(());
-            for result in sequence.launches().iter().zip(ready.iter()).map(run) {
+            for result in sequence.launches().iter().zip(ready.by_ref()).map(run) {
                 whole = whole.and(result);
             }
             whole
         };
-        sequences.iter().zip(&ready).map(run_all).collect()
+        sequences.iter().map(run_all).collect()
     }
 
-    fn profile(&self, launch: &Launch) -> Result<Duration, EngineError> {
+    fn profile(&self, launch: &Arc<Launch>) -> Result<Duration, EngineError> {
         // What is built is not what is measured.
         self.all_ready(&[launch]).remove(0)?;
         let sequence = [Arc::new(Sequence::new(&Arc::from([launch.clone()]), 0..1, false))];
@@ -353,12 +354,12 @@ impl Engine for CpuEngine {
         Ok(start.elapsed())
     }
 
-    fn foresee(&self, launches: &[Launch]) {
-        drop(self.all_ready(&launches.iter().collect::<Vec<_>>()));
+    fn foresee(&self, launches: &[Arc<Launch>]) {
+        drop(self.all_ready(&launches.iter().map(|launch| &**launch).collect::<Vec<_>>()));
     }
 
-    fn build(&self, launches: &[Launch]) -> Vec<Result<(), EngineError>> {
-        let ready = self.all_ready(&launches.iter().collect::<Vec<_>>());
+    fn build(&self, launches: &[Arc<Launch>]) -> Vec<Result<(), EngineError>> {
+        let ready = self.all_ready(&launches.iter().map(|launch| &**launch).collect::<Vec<_>>());
         ready.into_iter().map(|ready| ready.map(drop)).collect()
     }
 
