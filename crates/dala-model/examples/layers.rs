@@ -42,7 +42,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     order.sort_by_key(|launch| std::cmp::Reverse(times[*launch].time));
     for launch in order.into_iter().take(70) {
         let LaunchLine { name, task, time, bytes } = LaunchLine::of(&times[launch]);
-        println!("{launch:3}  {time:8.1} us  {:5.1} %  {:6.1} MB  {task}; {name}", time / sum.as_secs_f64() / 1e4, bytes);
+        println!(
+            "{launch:3}  {time:8.1} us  {:5.1} %  {:6.1} MB  {task}; {name}",
+            time / sum.as_secs_f64() / 1e4,
+            bytes
+        );
     }
     Ok(())
 }
@@ -56,6 +60,11 @@ struct LaunchLine<'a> {
 
 impl LaunchLine<'_> {
     fn of(launch: &dala_compute::LaunchTime) -> LaunchLine<'_> {
-        LaunchLine { name: &launch.name, task: &launch.task, time: launch.time.as_secs_f64() * 1e6, bytes: launch.bytes as f64 / 1e6 }
+        LaunchLine {
+            name: &launch.name,
+            task: &launch.task,
+            time: launch.time.as_secs_f64() * 1e6,
+            bytes: launch.bytes as f64 / 1e6,
+        }
     }
 }

@@ -144,10 +144,11 @@ fn runs<'e>(file: &Path, folder: &Path, entry: &'e Value) -> Vec<Run<'e>> {
 fn checked(device: &Device, file: &Path, folder: &Path, entry: &Value, profile: bool) -> Outcome<Found> {
     let mut all: Option<Found> = None;
     for run in runs(file, folder, entry) {
-        let found = one(device, folder, &run, profile && run.name.is_empty()).map_err(|error| match run.name.as_str() {
-            "" => error,
-            name => format!("{name}: {error}").into(),
-        })?;
+        let found =
+            one(device, folder, &run, profile && run.name.is_empty()).map_err(|error| match run.name.as_str() {
+                "" => error,
+                name => format!("{name}: {error}").into(),
+            })?;
         all = Some(match all {
             None => Found { ort: entry["ort_ms"].as_f64().unwrap_or(f64::NAN), ..found },
             Some(first) => Found { worst: first.worst.max(found.worst), runs: first.runs + 1, ..first },

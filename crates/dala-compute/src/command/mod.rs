@@ -21,7 +21,7 @@ use crate::buffer::Buffer;
 use crate::core::Core;
 use crate::device::Device;
 use crate::error::Error;
-use crate::plan::LaunchTime;
+use crate::plan::profile::{LaunchTime, profile};
 
 use outcome::outcome;
 pub(crate) use runner::Runner;
@@ -226,7 +226,7 @@ impl Device {
         let Some(run) = job.run() else { return Ok(Vec::new()) };
         let slots = |buffers: &[&Buffer]| buffers.iter().map(|buffer| buffer.slot().clone()).collect::<Vec<_>>();
         let (reads, writes) = (slots(inputs), slots(outputs));
-        run.profile(self.core(), &reads.iter().collect::<Vec<_>>(), &writes.iter().collect::<Vec<_>>())
+        profile(self.core(), run, &reads.iter().collect::<Vec<_>>(), &writes.iter().collect::<Vec<_>>())
     }
 
     /// Forgets what was compiled for calls of a kernel, and the device memory that it holds. Calls that run go on.

@@ -12,7 +12,7 @@ use crate::buffer::Buffer;
 use crate::core::Core;
 use crate::error::Error;
 use crate::front::Operand;
-use crate::plan::{Compiled, KernelCall, Keeps, Run, Values};
+use crate::plan::{Compiled, Keeps, KernelCall, Run, Values};
 
 /// The buffer that is meant, outside of a pipeline.
 fn buffer_of(operand: &Operand) -> Result<&Buffer, Error> {

@@ -7,6 +7,7 @@ use dala_plan::plan::Constant;
 use smallvec::SmallVec;
 
 use super::compiled::{Compiled, Segment, Values};
+use super::frame::Frame;
 use crate::engine::{EngineError, Launch, Sequence};
 use crate::memory::{Allocation, Holder, MemoryPool};
 
@@ -18,13 +19,6 @@ pub(crate) struct Bound {
     /// Whether it is run again and again.
     repeated: bool,
     pub(super) frame: Arc<Frame>,
-}
-
-/// What does not depend on the users' buffers: the next run over others takes it over.
-pub(crate) struct Frame {
-    /// The launches over scratch memory and constants alone, each in its place.
-    launches: Vec<Option<Arc<Launch>>>,
-    scratch: SmallVec<[Allocation; 1]>,
 }
 
 /// How stages are bound.

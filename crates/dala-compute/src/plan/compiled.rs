@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use super::constants::Constants;
 use super::cost::Cost;
-use super::run::Frames;
+use super::frame::Frames;
 use crate::engine;
 
 /// Checked, fused and laid out stages. Plans that differ in their buffers and values alone share it, and so do calls.

@@ -11,6 +11,8 @@ mod cache;
 mod compiled;
 mod constants;
 mod cost;
+mod frame;
+pub(crate) mod profile;
 mod run;
 mod verify;
 
@@ -35,6 +37,7 @@ pub(crate) use cache::over_words;
 pub(crate) use cache::{Calls, KernelCall};
 pub(crate) use compiled::{Compiled, Values};
 use run::Kept;
+pub use profile::LaunchTime;
 pub(crate) use run::{Keeps, Run};
 pub use verify::{Difference, Verification};
 
@@ -57,22 +60,6 @@ struct Inner {
 }
 
 type Slots<'a> = SmallVec<[&'a Arc<Slot>; 8]>;
-
-/// How long one launch of a plan took.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct LaunchTime {
-    /// The stages that it does, or does a part of, counted from 0.
-    pub stages: Vec<usize>,
-    /// What they are called.
-    pub name: String,
-    /// What the device does, with its sizes.
-    pub task: String,
-    /// The bytes that it reads and writes.
-    pub bytes: usize,
-    /// How long the device took.
-    pub time: Duration,
-}
 
 impl Plan {
     pub(crate) fn new(core: &Arc<Core>, compiled: Arc<Compiled>, values: Arc<Values>, buffers: Vec<Buffer>) -> Plan {
@@ -204,7 +191,7 @@ impl Plan {
     /// As [`run`](Plan::run).
     pub fn profile(&self) -> Result<Vec<LaunchTime>, Error> {
         let (reads, writes) = self.slots();
-        self.next_run()?.profile(&self.0.core, &reads, &writes)
+        profile::profile(&self.0.core, &self.next_run()?, &reads, &writes)
     }
 
     fn memory(&self) -> Result<SmallVec<[Arc<Allocation>; 3]>, Error> {

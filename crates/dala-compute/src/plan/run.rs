@@ -1,17 +1,13 @@
 //! One run of compiled stages.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
 
-use dala_plan::plan::BlueprintStep;
 use smallvec::SmallVec;
 
-use super::LaunchTime;
-use super::binding::{Binding, Binds, Bound, Frame};
+use super::binding::{Binding, Binds, Bound};
 use super::compiled::{Compiled, Segment, Values};
-use crate::core::Core;
+use super::frame::Frames;
 use crate::engine::EngineError;
-use crate::Error;
 use crate::memory::{Allocation, Holder, MemoryPool, Slot};
 
 /// Compiled stages with the memory and the values of one run. Holding the memory keeps it alive until the command ended,
@@ -37,25 +33,10 @@ pub(crate) enum Keeps {
     Frames(Arc<Frames>),
 }
 
-/// What runs that have ended left for the next.
-#[derive(Default)]
-pub(crate) struct Frames(Mutex<Vec<Arc<Frame>>>);
-
-impl Frames {
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Frame>>> {
-        // Nothing is left half-done by a panic under this lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Drop for Run {
     fn drop(&mut self) {
         if let (Keeps::Frames(frames), Some(bound)) = (&self.keeps, self.bound.take()) {
-            let mut frames = frames.lock();
-            // Runs side by side are rare: the memory of one is kept.
-            if frames.is_empty() {
-                frames.push(bound.frame.clone());
-            }
+            frames.put(bound.frame.clone());
         }
     }
 }
@@ -90,7 +71,7 @@ impl Run {
                 Some(bound) => return Ok(self.bound.get_or_init(|| bound)),
                 None => Binds::Repeated,
             },
-            Keeps::Frames(frames) => Binds::Again(frames.lock().pop()),
+            Keeps::Frames(frames) => Binds::Again(frames.take()),
         };
         let bound = Arc::new(Bound::new(&self.compiled, &self.memory, &self.values, binds, pool, settle)?);
         if let Keeps::All(Kept { binding, slots }) = &self.keeps {
@@ -101,27 +82,5 @@ impl Run {
             }
         }
         Ok(self.bound.get_or_init(|| bound))
-    }
-
-    /// Runs it launch by launch, and says how long the device took for each.
-    pub(crate) fn profile(
-        &self,
-        core: &Core,
-        reads: &[&Arc<Slot>],
-        writes: &[&Arc<Slot>],
-    ) -> Result<Vec<LaunchTime>, Error> {
-        let times = core.access(reads, writes, || {
-            let bound = self.bound(&core.pool, || ())?;
-            bound.launches.iter().map(|launch| core.pool.engine.profile(launch)).collect::<Result<Vec<_>, _>>()
-        })?;
-        let steps = self.compiled.blueprint.steps.iter();
-        let time = |(index, (step, time)): (usize, (&BlueprintStep, Duration))| LaunchTime {
-            stages: step.stages.clone(),
-            name: self.compiled.label(&(index..index + 1)),
-            task: step.task.kind().describe(),
-            bytes: step.bytes,
-            time,
-        };
-        Ok(steps.zip(times).enumerate().map(time).collect())
     }
 }

@@ -25,7 +25,7 @@ impl Tile {
     /// for, with the least columns computed in vain.
     pub fn choose(facts: &DeviceFacts, dtype: DType, rows: usize, columns: usize) -> Tile {
         let (shapes, widest): (&[(usize, usize)], usize) = match facts.cpu {
-            true => (&[(4, 5), (5, 4), (3, 6), (6, 4), (2, 8), (1, 12)], 64 / dtype.size()),
+            true => (&[(4, 5), (4, 4), (5, 4), (3, 6), (6, 4), (2, 8), (1, 12)], 64 / dtype.size()),
             false => (&[(4, 4), (3, 4), (2, 4), (1, 4)], 4),
         };
         let narrower = |lanes: &usize| (facts.cpu && *lanes > 1).then_some(lanes / 2);
@@ -56,7 +56,9 @@ impl Tile {
             _ => 4,
         };
         let columns_of = |tile: &Tile| tile.panels(columns) * tile.vectors * tile.lanes.max(widest / 2);
-        let cost = |tile: &Tile| columns_of(tile) * narrow(tile) * thin(tile);
+        // Rows that are computed in vain count where there are few.
+        let rows_of = |tile: &Tile| if facts.cpu && rows > 1 { rows.next_multiple_of(tile.rows) } else { 1 };
+        let cost = |tile: &Tile| columns_of(tile) * narrow(tile) * thin(tile) * rows_of(tile);
         let fits = |tile: &Tile| !tile.overlaps || tile.columns() <= columns.max(1);
         let best = tiles.filter(fits).min_by_key(cost);
         let best = best.unwrap_or(Tile { lanes: 1, rows: 8, vectors: 1, overlaps: facts.cpu, stored: 1 });

@@ -68,6 +68,7 @@ impl Forms {
     pub(super) fn ready(
         &self,
         Shape { places, sizes }: Shape,
+        flushes: bool,
         describe: impl FnOnce() -> Result<(Option<Taken>, Arc<Length>), NotReady>,
     ) -> Result<Option<Arc<Ready>>, NotReady> {
         let mut forms = lock(&self.0);
@@ -95,7 +96,7 @@ impl Forms {
             return Ok(Some(ready.clone()));
         }
         let buffers = roles.iter().map(|role| std::ptr::with_exposed_provenance_mut(places[usize::from(*role)]));
-        let new = Arc::new(Ready::new(taken, buffers, length.clone()));
+        let new = Arc::new(Ready::new(taken, buffers, length.clone(), flushes));
         *ready = Some((places, new.clone()));
         Ok(Some(new))
     }

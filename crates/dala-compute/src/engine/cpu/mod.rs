@@ -10,6 +10,7 @@ mod forms;
 mod memory;
 mod ready;
 mod server;
+mod subnormal;
 mod workers;
 
 use std::collections::HashMap;
@@ -210,7 +211,9 @@ impl CpuEngine {
         let shape = Shape::of(launch)?;
         let forms = launch.step.notes.get_or_put(Forms::default);
         let forms = forms.ok_or_else(|| EngineError::internal("notes of another engine"))?;
-        forms.ready(shape, || Ok((self.describe(launch)?, length())))
+        // Sums of products.
+        let flushes = matches!(launch.step.task, Task::Matmul(_) | Task::Pool(_));
+        forms.ready(shape, flushes, || Ok((self.describe(launch)?, length())))
     }
 
     /// Why a launch must not run: what it reads was not written.

@@ -10,6 +10,7 @@ use cubecl_llvm::PlironData;
 
 use super::code::Code;
 use super::server::Taken;
+use super::subnormal::Flushing;
 use super::workers::{Enlisted, Helpers, MAX_UNITS, Units};
 
 /// Launches that take longer than this on one thread are shared with helpers that are awake, in nanoseconds.
@@ -60,10 +61,12 @@ pub(super) struct Ready {
 struct Recorded {
     code: Code,
     data: PlironData,
+    flushes: bool,
 }
 
 impl Units for Recorded {
     fn run_unit(&self, unit: u32) {
+        let _flushing = self.flushes.then(Flushing::begin);
         self.run(&mut self.arguments(), unit);
     }
 }
@@ -84,11 +87,16 @@ impl Recorded {
 
 impl Ready {
     /// The launch that was recorded, with its buffers elsewhere.
-    pub(super) fn new(taken: &Taken, buffers: impl Iterator<Item = *mut u8>, length: Arc<Length>) -> Ready {
+    pub(super) fn new(
+        taken: &Taken,
+        buffers: impl Iterator<Item = *mut u8>,
+        length: Arc<Length>,
+        flushes: bool,
+    ) -> Ready {
         let pointers = buffers.map(<*mut u8>::cast).collect();
         let data = PlironData::new(pointers, taken.numbers.clone(), taken.cubes, Vec::new());
         let code = taken.code.clone();
-        Ready { units: code.units.iter().product(), work: Recorded { code, data }, length }
+        Ready { units: code.units.iter().product(), work: Recorded { code, data, flushes }, length }
     }
 
     fn is_shareable(&self) -> bool {
@@ -96,6 +104,7 @@ impl Ready {
     }
 
     fn alone(&self) {
+        let _flushing = self.work.flushes.then(Flushing::begin);
         let mut arguments = self.work.arguments();
         for unit in 0..self.units {
             self.work.run(&mut arguments, unit);
