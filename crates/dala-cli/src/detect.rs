@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::args::DetectArgs;
 use crate::output::{self, Outcome};
-use crate::{device, onnx, picture};
+use crate::{device, onnx, picture, watch};
 
 /// What boxes are drawn in.
 const BOX: [u8; 3] = [255, 200, 0];
@@ -38,7 +38,7 @@ struct Seen {
 
 /// A face in JSON.
 #[derive(Serialize)]
-struct Found {
+pub(crate) struct Found {
     score: f32,
     left: f32,
     top: f32,
@@ -70,6 +70,9 @@ pub(crate) fn run(args: &DetectArgs, out: &mut dyn Write) -> Result<Outcome> {
     let device = device::open(&args.device)?;
     let faces = Faces::open(&device, &file).map_err(|error| onnx::not_opened(&file, error))?;
     let faces = faces.with_longer_side(args.longer_side);
+    if let Some(folder) = &args.watch {
+        return watch::run(args, folder, &device, &faces, out);
+    }
 
     let mut photos = Vec::new();
     for name in &args.photos {

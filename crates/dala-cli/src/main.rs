@@ -35,6 +35,7 @@ mod trace;
 mod upscale;
 mod verify;
 mod warm;
+mod watch;
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;

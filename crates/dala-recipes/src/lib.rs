@@ -13,7 +13,7 @@ mod upscale;
 
 pub use draw::Drawing;
 pub use error::RecipeError;
-pub use faces::{FACE_THRESHOLD, FACES, Face, Faces};
+pub use faces::{FACE_THRESHOLD, FACES, Face, Faces, PendingFaces};
 pub use file_type::{Excerpt, FILE_TYPE_MODEL, FileType, FileTypes};
 pub use models::{ModelFile, find};
 pub use speech::{

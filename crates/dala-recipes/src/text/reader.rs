@@ -3,11 +3,13 @@
 use std::path::Path;
 
 use dala_compute::Device;
+use dala_image::{Picture, Samples};
 
 use super::detector::Detector;
 use super::recogniser::{Reading, Recogniser};
 use super::strip::{Photo, Strip};
 use crate::RecipeError;
+use crate::picture_model::check;
 
 /// What is less likely than this is no text.
 const LEAST_SCORE: f32 = 0.5;
@@ -100,6 +102,23 @@ impl Reader {
         }
         Ok(())
     }
+}
+
+/// A photo in red, green and blue, as [`Reader::read`] takes it. What is transparent lies on white, as it does where it is shown.
+///
+/// # Errors
+/// [`RecipeError::Input`] for what is no photo.
+pub fn on_white(photo: Picture) -> Result<Picture, RecipeError> {
+    check(&photo)?;
+    let (height, width, profile) = (photo.height, photo.width, photo.profile.clone());
+    let over = |level: u8, alpha: u8| {
+        let (level, alpha) = (u32::from(level), u32::from(alpha));
+        ((level * alpha + 255 * (255 - alpha) + 127) / 255) as u8
+    };
+    let pixels = photo.into_rgba();
+    let pixels = pixels.as_chunks::<4>().0.iter();
+    let levels = pixels.flat_map(|&[red, green, blue, alpha]| [red, green, blue].map(|level| over(level, alpha)));
+    Ok(Picture { height, width, channels: 3, samples: Samples::U8(levels.collect()), profile })
 }
 
 /// Rows from the top, and lines of a row from the left. A row is what lies within half the height of its first line.

@@ -1,0 +1,293 @@
+//! Recipes: what is asked of photos, recordings and files. A model is opened when it is first asked for, and stays open as long as
+//! the same file is meant.
+
+use std::fs::File;
+use std::io::{BufReader, Cursor};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
+
+use dala_compute::{Device, HostData};
+use dala_image::{ImageError, Limits, Picture, Samples};
+use dala_recipes::text::{DETECTOR, RECOGNISER, Reader, TextLine, on_white};
+use dala_recipes::{
+    Ears, FACES, FILE_TYPE_MODEL, Face, Faces, FileType, FileTypes, Heard, RecipeError, SPEECH_MODEL, Span, UPSCALE,
+    Upscaler, WINDOW_SECONDS, Wav, WavError, find,
+};
+use rustler::types::atom::Atom;
+use rustler::{Encoder, Env, Term};
+
+use crate::host::host_data;
+use crate::lock::lock;
+use crate::models::NotRun;
+use crate::terms::{self, Bad, atoms, map};
+
+/// The recipes of a device.
+#[derive(Default)]
+pub(crate) struct Recipes {
+    faces: Kept<Faces>,
+    reader: Kept<Reader>,
+    upscaler: Kept<Upscaler>,
+    ears: Kept<Ears>,
+    file_types: Kept<FileTypes>,
+}
+
+/// A recipe with the files that were asked for last. One of each kind, because models take memory of the device.
+struct Kept<R>(Mutex<Option<(Vec<Version>, Arc<R>)>>);
+
+/// A file as it is now: one that was replaced is another.
+type Version = (PathBuf, Option<(u64, SystemTime)>);
+
+impl<R> Default for Kept<R> {
+    fn default() -> Kept<R> {
+        Kept(Mutex::new(None))
+    }
+}
+
+impl<R> Kept<R> {
+    fn get(&self, files: &[&Path], open: impl FnOnce() -> Result<R, RecipeError>) -> Result<Arc<R>, RecipeError> {
+        let version = |file: &Path| {
+            let found = file.metadata().ok();
+            found.and_then(|found| Some((found.len(), found.modified().ok()?)))
+        };
+        let files: Vec<Version> = files.iter().map(|file| (file.to_path_buf(), version(file))).collect();
+        // Whoever wants the same meanwhile waits for it: each is in a thread of its own.
+        let mut kept = lock(&self.0);
+        if let Some((own, recipe)) = &*kept
+            && *own == files
+        {
+            return Ok(recipe.clone());
+        }
+        // What it held on the device is free for the next.
+        *kept = None;
+        let recipe = Arc::new(open()?);
+        *kept = Some((files, recipe.clone()));
+        Ok(recipe)
+    }
+}
+
+/// What a recipe is given.
+pub(crate) enum Given {
+    Path(PathBuf),
+    /// The content of a file.
+    File(HostData),
+    /// Height, width and channels; whether they are floats; and the pixels.
+    Pixels((usize, usize, usize), bool, HostData),
+}
+
+impl Given {
+    /// `{:path, path}`, `{:file, binary}` or `{:pixels, {height, width, channels}, floats, binary}`.
+    pub(crate) fn decode(term: Term) -> Result<Given, Bad> {
+        if let Ok((kind, value)) = term.decode::<(Atom, Term)>() {
+            if kind == atoms::path() {
+                return value.decode::<String>().map(|path| Given::Path(path.into())).map_err(|_| Bad("path"));
+            }
+            return host_data(value).map(Given::File).ok_or(Bad("binary"));
+        }
+        let (_, shape, floats, pixels) = term.decode::<(Atom, _, _, Term)>().map_err(|_| Bad("picture"))?;
+        Ok(Given::Pixels(shape, floats, host_data(pixels).ok_or(Bad("binary"))?))
+    }
+
+    fn picture(self) -> Result<Picture, NotDone> {
+        match self {
+            Given::Path(path) => Picture::open(&path).map_err(|error| match error {
+                ImageError::Io { message, .. } => NotDone::unreadable(&path, &message),
+                other => other.into(),
+            }),
+            Given::File(bytes) => Ok(dala_image::decode(bytes.as_ref(), &Limits::default())?),
+            Given::Pixels((height, width, channels), floats, bytes) => {
+                let levels = match floats {
+                    true => dala_image::levels_of_bytes(bytes.as_ref()),
+                    false => bytes.as_ref().to_vec(),
+                };
+                Ok(Picture::new(height, width, channels, Samples::U8(levels))?)
+            }
+        }
+    }
+}
+
+/// Why there is no answer.
+pub(crate) enum NotDone {
+    Recipe(RecipeError),
+    Picture(ImageError),
+    /// A file cannot be read at all: why, in words.
+    Unreadable(String),
+}
+
+impl NotDone {
+    fn unreadable(path: &Path, why: &impl ToString) -> NotDone {
+        NotDone::Unreadable(format!("cannot read {}: {}", path.display(), why.to_string()))
+    }
+}
+
+impl From<RecipeError> for NotDone {
+    fn from(error: RecipeError) -> NotDone {
+        NotDone::Recipe(error)
+    }
+}
+
+impl From<ImageError> for NotDone {
+    fn from(error: ImageError) -> NotDone {
+        NotDone::Picture(error)
+    }
+}
+
+impl From<WavError> for NotDone {
+    fn from(error: WavError) -> NotDone {
+        NotDone::Recipe(error.into())
+    }
+}
+
+impl Recipes {
+    /// The faces in a photo.
+    pub(crate) fn detect(
+        &self,
+        device: &Device,
+        photo: Given,
+        model: Option<String>,
+        (threshold, longer_side): (f32, usize),
+    ) -> Result<Vec<Face>, NotDone> {
+        let photo = photo.picture()?;
+        let file = find(FACES, model.map(PathBuf::from))?;
+        let faces = self.faces.get(&[&file], || Faces::open(device, &file))?;
+        Ok(Faces::clone(&faces).with_longer_side(longer_side).detect(&photo, threshold)?)
+    }
+
+    /// The lines of text in a photo.
+    pub(crate) fn read(
+        &self,
+        device: &Device,
+        photo: Given,
+        (detector, recogniser): (Option<String>, Option<String>),
+    ) -> Result<Vec<TextLine>, NotDone> {
+        let photo = on_white(photo.picture()?)?;
+        let detector = find(DETECTOR, detector.map(PathBuf::from))?;
+        let recogniser = find(RECOGNISER, recogniser.map(PathBuf::from))?;
+        let open = || Reader::open(device, &detector, &recogniser);
+        let reader = self.reader.get(&[&detector, &recogniser], open)?;
+        Ok(reader.read(&photo.samples.levels(), photo.height, photo.width)?)
+    }
+
+    /// A photo made larger.
+    pub(crate) fn upscale(&self, device: &Device, photo: Given, model: Option<String>) -> Result<Picture, NotDone> {
+        let photo = photo.picture()?;
+        let file = find(UPSCALE, model.map(PathBuf::from))?;
+        Ok(self.upscaler.get(&[&file], || Upscaler::open(device, &file))?.upscale(&photo)?)
+    }
+
+    /// When somebody speaks in a recording.
+    pub(crate) fn listen(&self, device: &Device, recording: Given, model: Option<String>) -> Result<Heard, NotDone> {
+        let ears = || {
+            let file = find(SPEECH_MODEL, model.map(PathBuf::from))?;
+            self.ears.get(&[&file], || Ears::open(device, &file))
+        };
+        match recording {
+            Given::Path(path) => {
+                let file = File::open(&path).map_err(|error| NotDone::unreadable(&path, &error))?;
+                let recording = Wav::open(BufReader::new(file))?;
+                Ok(ears()?.listen_to(recording)?)
+            }
+            Given::File(bytes) | Given::Pixels(_, _, bytes) => {
+                let recording = Wav::open(Cursor::new(bytes))?;
+                Ok(ears()?.listen_to(recording)?)
+            }
+        }
+    }
+
+    /// What kind of file something is.
+    pub(crate) fn describe_type(
+        &self,
+        device: &Device,
+        file: Given,
+        model: Option<String>,
+    ) -> Result<FileType, NotDone> {
+        let model = find(FILE_TYPE_MODEL, model.map(PathBuf::from))?;
+        let labels = model.with_extension("json");
+        let types = self.file_types.get(&[&model, &labels], || FileTypes::open(device, &model, &labels))?;
+        Ok(match file {
+            Given::Path(path) => types.describe_path(&path)?,
+            Given::File(bytes) | Given::Pixels(_, _, bytes) => types.describe(bytes.as_ref())?,
+        })
+    }
+}
+
+/// `{:ok, answer}` or `{:error, error}`.
+pub(crate) fn answer<'a, T>(
+    env: Env<'a>,
+    result: Result<T, NotDone>,
+    encode: impl FnOnce(Env<'a>, T) -> Term<'a>,
+) -> Term<'a> {
+    let (code, message) = match result {
+        Ok(value) => return (atoms::ok(), encode(env, value)).encode(env),
+        Err(NotDone::Recipe(RecipeError::Model(error))) => return terms::not_run(env, NotRun::Refused(error)),
+        Err(NotDone::Recipe(RecipeError::Device(error))) => return terms::result(env, &Err(error)),
+        Err(NotDone::Recipe(error)) => (error.code(), error.to_string()),
+        Err(NotDone::Picture(error)) => (error.code(), error.to_string()),
+        Err(NotDone::Unreadable(message)) => ("io", message),
+    };
+    (atoms::error(), terms::error_struct(env, code, &message, &[])).encode(env)
+}
+
+pub(crate) fn faces(env: Env<'_>, faces: Vec<Face>) -> Term<'_> {
+    let face = |face: &Face| {
+        map(
+            env,
+            &[
+                (atoms::score(), face.score.encode(env)),
+                (atoms::left(), face.left.encode(env)),
+                (atoms::top(), face.top.encode(env)),
+                (atoms::right(), face.right.encode(env)),
+                (atoms::bottom(), face.bottom.encode(env)),
+                (atoms::landmarks(), face.landmarks.to_vec().encode(env)),
+            ],
+        )
+    };
+    faces.iter().map(face).collect::<Vec<_>>().encode(env)
+}
+
+pub(crate) fn lines(env: Env<'_>, lines: Vec<TextLine>) -> Term<'_> {
+    let line = |line: &TextLine| {
+        map(
+            env,
+            &[
+                (atoms::text(), line.text.encode(env)),
+                (atoms::score(), line.score.encode(env)),
+                (atoms::corners(), line.corners.to_vec().encode(env)),
+            ],
+        )
+    };
+    lines.iter().map(line).collect::<Vec<_>>().encode(env)
+}
+
+pub(crate) fn heard(env: Env<'_>, heard: Heard) -> Term<'_> {
+    let span = |span: &Span| {
+        map(
+            env,
+            &[
+                (atoms::start_seconds(), span.start_seconds.encode(env)),
+                (atoms::end_seconds(), span.end_seconds.encode(env)),
+            ],
+        )
+    };
+    map(
+        env,
+        &[
+            (atoms::seconds(), heard.seconds.encode(env)),
+            (atoms::spans(), heard.spans.iter().map(span).collect::<Vec<_>>().encode(env)),
+            (atoms::window_seconds(), WINDOW_SECONDS.encode(env)),
+            (atoms::probabilities(), heard.probabilities.encode(env)),
+        ],
+    )
+}
+
+pub(crate) fn file_type(env: Env<'_>, kind: FileType) -> Term<'_> {
+    map(
+        env,
+        &[
+            (atoms::label(), kind.label.encode(env)),
+            (atoms::description(), kind.description.encode(env)),
+            (atoms::mime_type(), kind.mime_type.encode(env)),
+            (atoms::score(), kind.score.encode(env)),
+        ],
+    )
+}
