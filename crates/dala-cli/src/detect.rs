@@ -5,10 +5,11 @@ use std::io::Write;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use dala_recipes::{Drawing, FACES, Face, Faces, find};
+use dala_recipes::{Drawing, FACES, Faces, find};
 use serde::Serialize;
 
 use crate::args::DetectArgs;
+use crate::found::Found;
 use crate::output::{self, Outcome};
 use crate::{device, onnx, picture, watch};
 
@@ -34,25 +35,6 @@ struct Seen {
     /// What was planned and built for a photo of this size is part of it.
     milliseconds: f64,
     faces: Vec<Found>,
-}
-
-/// A face in JSON.
-#[derive(Serialize)]
-pub(crate) struct Found {
-    score: f32,
-    left: f32,
-    top: f32,
-    right: f32,
-    bottom: f32,
-    /// Across and down: eyes, nose, corners of the mouth.
-    landmarks: [(f32, f32); 5],
-}
-
-impl From<&Face> for Found {
-    fn from(face: &Face) -> Found {
-        let Face { left, top, right, bottom, score, landmarks } = *face;
-        Found { score, left, top, right, bottom, landmarks }
-    }
 }
 
 pub(crate) fn run(args: &DetectArgs, out: &mut dyn Write) -> Result<Outcome> {

@@ -14,6 +14,7 @@ mod detect;
 mod device;
 mod eval;
 mod filter;
+mod found;
 mod graph;
 mod info;
 mod kernels;

@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::args::DetectArgs;
 use crate::batch::{caught, in_folder};
-use crate::detect::Found;
+use crate::found::Found;
 use crate::output::{self, Outcome};
 use crate::picture;
 

@@ -39,7 +39,8 @@ defmodule Dala.ML do
 
   @typedoc """
   A photo: the content of a picture's file as a binary, `{:path, path}` for a file, or a buffer of pixels as `Dala.Media.decode/2`
-  gives them. A binary is never taken for a path: whoever sends a photo must not choose which file is read.
+  gives them. A binary is never taken for a path: whoever sends a photo must not choose which file is read. Files of more than 50
+  million pixels are refused; `Dala.Media.decode/2` has an option for that.
   """
   @type photo() :: binary() | {:path, Path.t()} | Buffer.t() | reference()
 
@@ -188,7 +189,7 @@ defmodule Dala.ML do
     * `:model` - the model's file; otherwise `upscale.onnx` in the folder of models, into which `scripts/get-models upscale` brings it.
       One that makes photos three times as large will do, too
 
-      iex> {:error, error} = Dala.ML.upscale(<<0x89, "PNG\r\n", 26, 10>>)
+      iex> {:error, error} = Dala.ML.upscale(<<0x89, 0x50, 0x4E, 0x47, 13, 10, 26, 10>>)
       iex> error.code
       :truncated
   """

@@ -117,7 +117,7 @@ fn what_makes_no_sense_is_refused() {
     for (arguments, expected) in [
         (vec!["--watch", &watched, &photo], "cannot be used with"),
         (vec!["--watch", &watched, "--output", "a.png"], "cannot be used with"),
-        (vec![&photo, "--once"], "--watch"),
+        (vec![&photo, "--once"], "cannot be used with"),
         (vec!["--watch", &watched, "--deadline", "200"], "write a time above zero, such as 200ms or 1.5s"),
         (vec!["--watch", &watched, "--deadline=-1s"], "write a time above zero"),
         (vec!["--watch", &watched, "--deadline", "0ms"], "write a time above zero"),

@@ -152,6 +152,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_transparent_lies_on_white() {
+        let rgba = vec![10, 20, 30, 255, 10, 20, 30, 0, 0, 100, 200, 51];
+        let photo = on_white(Picture::new(1, 3, 4, Samples::U8(rgba)).unwrap()).unwrap();
+        // A fifth of the level, and four fifths of 255.
+        assert_eq!(*photo.samples.levels(), [10, 20, 30, 255, 255, 255, 204, 224, 244]);
+        let gray = on_white(Picture::new(1, 2, 1, Samples::U8(vec![7, 8])).unwrap()).unwrap();
+        assert_eq!((&*gray.samples.levels(), gray.channels), (&[7, 7, 7, 8, 8, 8][..], 3));
+        let wrong = Picture { height: 2, ..gray };
+        assert_eq!(on_white(wrong).unwrap_err().code(), "bad_input");
+    }
+
+    #[test]
     fn rows_are_read_from_the_left() {
         let lines = vec![
             line("right", 50.0, 2.0, 40.0, 10.0),

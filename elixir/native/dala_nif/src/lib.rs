@@ -8,6 +8,7 @@ mod measure;
 mod models;
 mod owners;
 mod pipelines;
+mod recipe_terms;
 mod recipes;
 mod resources;
 mod streams;
@@ -22,7 +23,7 @@ use std::sync::atomic::AtomicBool;
 use dala_compute::{
     Buffer, Command, CommandId, Device, Error, KernelCache, Lane, Plan, Stage, SubmitOptions, WhenFull, WhileSuspended,
 };
-use dala_image::{Limits, Picture};
+use dala_image::Limits;
 use rustler::types::atom::Atom;
 use rustler::{Binary, Encoder, Env, LocalPid, Monitor, Resource, ResourceArc, Term};
 
@@ -272,7 +273,7 @@ fn detect<'a>(
     options: (f32, usize),
     tag: Term<'a>,
 ) -> Atom {
-    recipe(env, tag, photo, recipes::faces, move |photo| device.3.detect(&device.0, photo, model, options))
+    recipe(env, tag, photo, recipe_terms::faces, move |photo| device.3.detect(&device.0, photo, model, options))
 }
 
 /// The lines of text in a photo; sends `{tag, {:ok, lines}}`.
@@ -284,25 +285,25 @@ fn read_text<'a>(
     models: (Option<String>, Option<String>),
     tag: Term<'a>,
 ) -> Atom {
-    recipe(env, tag, photo, recipes::lines, move |photo| device.3.read(&device.0, photo, models))
+    recipe(env, tag, photo, recipe_terms::lines, move |photo| device.3.read(&device.0, photo, models))
 }
 
 /// A photo made larger; sends `{tag, {:ok, {shape, binary}}}`.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn upscale<'a>(env: Env<'a>, device: Dev, photo: Term<'a>, model: Option<String>, tag: Term<'a>) -> Atom {
-    recipe(env, tag, photo, picture_term, move |photo| device.3.upscale(&device.0, photo, model))
+    recipe(env, tag, photo, recipe_terms::picture, move |photo| device.3.upscale(&device.0, photo, model))
 }
 
 /// When somebody speaks in a recording; sends `{tag, {:ok, heard}}`.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn listen<'a>(env: Env<'a>, device: Dev, recording: Term<'a>, model: Option<String>, tag: Term<'a>) -> Atom {
-    recipe(env, tag, recording, recipes::heard, move |recording| device.3.listen(&device.0, recording, model))
+    recipe(env, tag, recording, recipe_terms::heard, move |recording| device.3.listen(&device.0, recording, model))
 }
 
 /// What kind of file something is; sends `{tag, {:ok, kind}}`.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn describe_type<'a>(env: Env<'a>, device: Dev, file: Term<'a>, model: Option<String>, tag: Term<'a>) -> Atom {
-    recipe(env, tag, file, recipes::file_type, move |file| device.3.describe_type(&device.0, file, model))
+    recipe(env, tag, file, recipe_terms::file_type, move |file| device.3.describe_type(&device.0, file, model))
 }
 
 /// Answers with what a recipe makes of what it is given.
@@ -313,10 +314,10 @@ fn recipe<T>(
     encode: impl for<'b> FnOnce(Env<'b>, T) -> Term<'b> + Send + 'static,
     make: impl FnOnce(Given) -> Result<T, NotDone> + Send + 'static,
 ) -> Atom {
-    let given = Given::decode(given);
+    let given = recipe_terms::given(given);
     let make = move || given.map(make);
     in_a_thread(Caller::new(env, tag), make, |env, made| match made {
-        Ok(made) => recipes::answer(env, made, encode),
+        Ok(made) => recipe_terms::answer(env, made, encode),
         Err(bad) => done(env, Err(bad.into())),
     })
 }
@@ -327,15 +328,9 @@ fn recipe<T>(
 #[rustler::nif(schedule = "DirtyCpu")]
 fn decode_picture<'a>(env: Env<'a>, file: Binary<'a>, max_pixels: u64) -> Term<'a> {
     match dala_image::decode(file.as_slice(), &Limits::pixels(max_pixels)) {
-        Ok(picture) => (atoms::ok(), picture_term(env, picture)).encode(env),
+        Ok(picture) => (atoms::ok(), recipe_terms::picture(env, picture)).encode(env),
         Err(why) => (atoms::error(), terms::error_struct(env, why.code(), &why.to_string(), &[])).encode(env),
     }
-}
-
-/// `{shape, binary}`.
-fn picture_term(env: Env<'_>, picture: Picture) -> Term<'_> {
-    let shape = vec![picture.height, picture.width, picture.channels];
-    (shape, answers::binary(env, picture.samples.into_levels())).encode(env)
 }
 
 /// A PNG file of pixels of shape `(height, width, channels)`: bytes, or floats from 0 to 1.

@@ -11,16 +11,14 @@ use dala_compute::{Device, HostData};
 use dala_image::{ImageError, Limits, Picture, Samples};
 use dala_recipes::text::{DETECTOR, RECOGNISER, Reader, TextLine, on_white};
 use dala_recipes::{
-    Ears, FACES, FILE_TYPE_MODEL, Face, Faces, FileType, FileTypes, Heard, RecipeError, SPEECH_MODEL, Span, UPSCALE,
-    Upscaler, WINDOW_SECONDS, Wav, WavError, find,
+    Ears, FACES, FILE_TYPE_MODEL, Face, Faces, FileType, FileTypes, Heard, RecipeError, SPEECH_MODEL, UPSCALE,
+    Upscaler, Wav, WavError, find,
 };
-use rustler::types::atom::Atom;
-use rustler::{Encoder, Env, Term};
 
-use crate::host::host_data;
 use crate::lock::lock;
-use crate::models::NotRun;
-use crate::terms::{self, Bad, atoms, map};
+
+/// Larger pictures are refused before they are decoded, as by `Dala.Media.decode/2`.
+const MOST_PIXELS: u64 = 50_000_000;
 
 /// The recipes of a device.
 #[derive(Default)]
@@ -76,25 +74,18 @@ pub(crate) enum Given {
 }
 
 impl Given {
-    /// `{:path, path}`, `{:file, binary}` or `{:pixels, {height, width, channels}, floats, binary}`.
-    pub(crate) fn decode(term: Term) -> Result<Given, Bad> {
-        if let Ok((kind, value)) = term.decode::<(Atom, Term)>() {
-            if kind == atoms::path() {
-                return value.decode::<String>().map(|path| Given::Path(path.into())).map_err(|_| Bad("path"));
-            }
-            return host_data(value).map(Given::File).ok_or(Bad("binary"));
-        }
-        let (_, shape, floats, pixels) = term.decode::<(Atom, _, _, Term)>().map_err(|_| Bad("picture"))?;
-        Ok(Given::Pixels(shape, floats, host_data(pixels).ok_or(Bad("binary"))?))
-    }
-
     fn picture(self) -> Result<Picture, NotDone> {
+        let limits = Limits::pixels(MOST_PIXELS);
         match self {
-            Given::Path(path) => Picture::open(&path).map_err(|error| match error {
-                ImageError::Io { message, .. } => NotDone::unreadable(&path, &message),
-                other => other.into(),
-            }),
-            Given::File(bytes) => Ok(dala_image::decode(bytes.as_ref(), &Limits::default())?),
+            Given::Path(path) => {
+                let file = File::open(&path).map_err(|error| NotDone::unreadable(&path, &error))?;
+                let bytes = dala_image::read_bytes(file, &limits).map_err(|error| match error {
+                    ImageError::Io { message, .. } => NotDone::unreadable(&path, &message),
+                    other => other.into(),
+                })?;
+                Ok(dala_image::decode(&bytes, &limits)?)
+            }
+            Given::File(bytes) => Ok(dala_image::decode(bytes.as_ref(), &limits)?),
             Given::Pixels((height, width, channels), floats, bytes) => {
                 let levels = match floats {
                     true => dala_image::levels_of_bytes(bytes.as_ref()),
@@ -209,85 +200,4 @@ impl Recipes {
             Given::File(bytes) | Given::Pixels(_, _, bytes) => types.describe(bytes.as_ref())?,
         })
     }
-}
-
-/// `{:ok, answer}` or `{:error, error}`.
-pub(crate) fn answer<'a, T>(
-    env: Env<'a>,
-    result: Result<T, NotDone>,
-    encode: impl FnOnce(Env<'a>, T) -> Term<'a>,
-) -> Term<'a> {
-    let (code, message) = match result {
-        Ok(value) => return (atoms::ok(), encode(env, value)).encode(env),
-        Err(NotDone::Recipe(RecipeError::Model(error))) => return terms::not_run(env, NotRun::Refused(error)),
-        Err(NotDone::Recipe(RecipeError::Device(error))) => return terms::result(env, &Err(error)),
-        Err(NotDone::Recipe(error)) => (error.code(), error.to_string()),
-        Err(NotDone::Picture(error)) => (error.code(), error.to_string()),
-        Err(NotDone::Unreadable(message)) => ("io", message),
-    };
-    (atoms::error(), terms::error_struct(env, code, &message, &[])).encode(env)
-}
-
-pub(crate) fn faces(env: Env<'_>, faces: Vec<Face>) -> Term<'_> {
-    let face = |face: &Face| {
-        map(
-            env,
-            &[
-                (atoms::score(), face.score.encode(env)),
-                (atoms::left(), face.left.encode(env)),
-                (atoms::top(), face.top.encode(env)),
-                (atoms::right(), face.right.encode(env)),
-                (atoms::bottom(), face.bottom.encode(env)),
-                (atoms::landmarks(), face.landmarks.to_vec().encode(env)),
-            ],
-        )
-    };
-    faces.iter().map(face).collect::<Vec<_>>().encode(env)
-}
-
-pub(crate) fn lines(env: Env<'_>, lines: Vec<TextLine>) -> Term<'_> {
-    let line = |line: &TextLine| {
-        map(
-            env,
-            &[
-                (atoms::text(), line.text.encode(env)),
-                (atoms::score(), line.score.encode(env)),
-                (atoms::corners(), line.corners.to_vec().encode(env)),
-            ],
-        )
-    };
-    lines.iter().map(line).collect::<Vec<_>>().encode(env)
-}
-
-pub(crate) fn heard(env: Env<'_>, heard: Heard) -> Term<'_> {
-    let span = |span: &Span| {
-        map(
-            env,
-            &[
-                (atoms::start_seconds(), span.start_seconds.encode(env)),
-                (atoms::end_seconds(), span.end_seconds.encode(env)),
-            ],
-        )
-    };
-    map(
-        env,
-        &[
-            (atoms::seconds(), heard.seconds.encode(env)),
-            (atoms::spans(), heard.spans.iter().map(span).collect::<Vec<_>>().encode(env)),
-            (atoms::window_seconds(), WINDOW_SECONDS.encode(env)),
-            (atoms::probabilities(), heard.probabilities.encode(env)),
-        ],
-    )
-}
-
-pub(crate) fn file_type(env: Env<'_>, kind: FileType) -> Term<'_> {
-    map(
-        env,
-        &[
-            (atoms::label(), kind.label.encode(env)),
-            (atoms::description(), kind.description.encode(env)),
-            (atoms::mime_type(), kind.mime_type.encode(env)),
-            (atoms::score(), kind.score.encode(env)),
-        ],
-    )
 }
