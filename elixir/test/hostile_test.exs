@@ -625,14 +625,11 @@ defmodule Dala.Gpu.Compute.HostileTest do
   defp argument(:pixels, _), do: pick([<<0::128>>, <<1::96>>, List.duplicate(7, 16), [1], ""])
   defp argument(:file, pool), do: pick([pool.png, replace_byte(pool.png), binary_part(pool.png, 0, 40), "x"])
 
-  defp argument(:photo, pool),
-    do:
-      pick([
-        argument(:file, pool),
-        {:path, argument(:path, pool)},
-        argument(:picture, pool),
-        {:path, garbage(pool)}
-      ])
+  # Headers that promise much are for `decode`.
+  defp argument(:photo, pool) do
+    file = pick([pool.png, binary_part(pool.png, 0, 40), "x"])
+    pick([file, {:path, argument(:path, pool)}, argument(:picture, pool), {:path, garbage(pool)}])
+  end
 
   defp argument(:recipe_options, pool), do: some_of(model: argument(:path, pool)) |> spoil_options(pool)
 

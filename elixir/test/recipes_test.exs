@@ -161,7 +161,20 @@ defmodule RecipesTest do
       assert {:error, %Error{code: :io}} = ML.read({:path, @astronaut}, detector: model, recogniser: model)
     end
 
-    # A model for something else.
+    # The folder of models is the one that the environment says now.
+    before = System.get_env("DALA_MODELS")
+
+    on_exit(fn ->
+      if before, do: System.put_env("DALA_MODELS", before), else: System.delete_env("DALA_MODELS")
+    end)
+
+    System.put_env("DALA_MODELS", Path.join(empty, "nowhere"))
+    assert {:error, %Error{code: :missing_model, message: message}} = ML.detect({:path, @astronaut})
+    assert message =~ "nowhere/faces.onnx is not there. Run `scripts/get-models faces`"
+    assert {:error, %Error{code: :missing_model}} = ML.describe_type("x")
+  end
+
+  test "a model for something else is refused" do
     other = Models.file("mobilenet_v2.onnx")
     assert {:error, %Error{code: :unfit_model}} = ML.detect({:path, @astronaut}, model: other)
     assert_raise Error, fn -> ML.upscale!({:path, @astronaut}, model: other) end

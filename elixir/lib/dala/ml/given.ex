@@ -23,11 +23,12 @@ defmodule Dala.ML.Given do
   end
 
   @doc false
-  # The file of an option; nil for the usual one.
+  # The file of an option or nil, and the folder of models or nil: the native side does not see what `System.put_env/2` did.
   def model!(options, name) do
     path = options[name]
     must!(path == nil or text?(path), name, "a path", path)
-    path
+    folder = System.get_env("DALA_MODELS")
+    {path, if(folder not in [nil, ""], do: folder)}
   end
 
   defp pixels(buffer) do

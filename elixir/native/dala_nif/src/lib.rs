@@ -34,7 +34,7 @@ use measure::measured;
 use models::Models;
 use owners::{Owner, later, own};
 use pipelines::{Found, Pipeline};
-use recipes::{Given, NotDone, Recipes};
+use recipes::{Asked, Given, NotDone, Recipes};
 use resources::{BufferResource, DeviceResource};
 use streams::FrameStream;
 use surfaces::SurfaceResource;
@@ -265,44 +265,31 @@ fn imagenet_classes() -> Vec<&'static str> {
 
 /// The faces in a photo; sends `{tag, {:ok, faces}}`.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn detect<'a>(
-    env: Env<'a>,
-    device: Dev,
-    photo: Term<'a>,
-    model: Option<String>,
-    options: (f32, usize),
-    tag: Term<'a>,
-) -> Atom {
+fn detect<'a>(env: Env<'a>, device: Dev, photo: Term<'a>, model: Asked, options: (f32, usize), tag: Term<'a>) -> Atom {
     recipe(env, tag, photo, recipe_terms::faces, move |photo| device.3.detect(&device.0, photo, model, options))
 }
 
 /// The lines of text in a photo; sends `{tag, {:ok, lines}}`.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn read_text<'a>(
-    env: Env<'a>,
-    device: Dev,
-    photo: Term<'a>,
-    models: (Option<String>, Option<String>),
-    tag: Term<'a>,
-) -> Atom {
+fn read_text<'a>(env: Env<'a>, device: Dev, photo: Term<'a>, models: (Asked, Asked), tag: Term<'a>) -> Atom {
     recipe(env, tag, photo, recipe_terms::lines, move |photo| device.3.read(&device.0, photo, models))
 }
 
 /// A photo made larger; sends `{tag, {:ok, {shape, binary}}}`.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn upscale<'a>(env: Env<'a>, device: Dev, photo: Term<'a>, model: Option<String>, tag: Term<'a>) -> Atom {
+fn upscale<'a>(env: Env<'a>, device: Dev, photo: Term<'a>, model: Asked, tag: Term<'a>) -> Atom {
     recipe(env, tag, photo, recipe_terms::picture, move |photo| device.3.upscale(&device.0, photo, model))
 }
 
 /// When somebody speaks in a recording; sends `{tag, {:ok, heard}}`.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn listen<'a>(env: Env<'a>, device: Dev, recording: Term<'a>, model: Option<String>, tag: Term<'a>) -> Atom {
+fn listen<'a>(env: Env<'a>, device: Dev, recording: Term<'a>, model: Asked, tag: Term<'a>) -> Atom {
     recipe(env, tag, recording, recipe_terms::heard, move |recording| device.3.listen(&device.0, recording, model))
 }
 
 /// What kind of file something is; sends `{tag, {:ok, kind}}`.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn describe_type<'a>(env: Env<'a>, device: Dev, file: Term<'a>, model: Option<String>, tag: Term<'a>) -> Atom {
+fn describe_type<'a>(env: Env<'a>, device: Dev, file: Term<'a>, model: Asked, tag: Term<'a>) -> Atom {
     recipe(env, tag, file, recipe_terms::file_type, move |file| device.3.describe_type(&device.0, file, model))
 }
 

@@ -11,8 +11,8 @@ use dala_compute::{Device, HostData};
 use dala_image::{ImageError, Limits, Picture, Samples};
 use dala_recipes::text::{DETECTOR, RECOGNISER, Reader, TextLine, on_white};
 use dala_recipes::{
-    Ears, FACES, FILE_TYPE_MODEL, Face, Faces, FileType, FileTypes, Heard, RecipeError, SPEECH_MODEL, UPSCALE,
-    Upscaler, Wav, WavError, find,
+    Ears, FACES, FILE_TYPE_MODEL, Face, Faces, FileType, FileTypes, Heard, ModelFile, RecipeError, SPEECH_MODEL,
+    UPSCALE, Upscaler, Wav, WavError, find, find_in,
 };
 
 use crate::lock::lock;
@@ -61,6 +61,16 @@ impl<R> Kept<R> {
         let recipe = Arc::new(open()?);
         *kept = Some((files, recipe.clone()));
         Ok(recipe)
+    }
+}
+
+/// The file of a model that was named, and the folder in which it is otherwise, unless that is the usual one.
+pub(crate) type Asked = (Option<String>, Option<String>);
+
+fn model_file(model: ModelFile, (named, folder): Asked) -> Result<PathBuf, RecipeError> {
+    match (named, folder) {
+        (None, Some(folder)) => find_in(Path::new(&folder), model),
+        (named, _) => find(model, named.map(PathBuf::from)),
     }
 }
 
@@ -135,12 +145,12 @@ impl Recipes {
         &self,
         device: &Device,
         photo: Given,
-        model: Option<String>,
+        model: Asked,
         (threshold, longer_side): (f32, usize),
     ) -> Result<Vec<Face>, NotDone> {
         let photo = photo.picture()?;
-        let file = find(FACES, model.map(PathBuf::from))?;
-        let faces = self.faces.get(&[&file], || Faces::open(device, &file))?;
+        let model = model_file(FACES, model)?;
+        let faces = self.faces.get(&[&model], || Faces::open(device, &model))?;
         Ok(Faces::clone(&faces).with_longer_side(longer_side).detect(&photo, threshold)?)
     }
 
@@ -149,28 +159,28 @@ impl Recipes {
         &self,
         device: &Device,
         photo: Given,
-        (detector, recogniser): (Option<String>, Option<String>),
+        (detector, recogniser): (Asked, Asked),
     ) -> Result<Vec<TextLine>, NotDone> {
         let photo = on_white(photo.picture()?)?;
-        let detector = find(DETECTOR, detector.map(PathBuf::from))?;
-        let recogniser = find(RECOGNISER, recogniser.map(PathBuf::from))?;
+        let detector = model_file(DETECTOR, detector)?;
+        let recogniser = model_file(RECOGNISER, recogniser)?;
         let open = || Reader::open(device, &detector, &recogniser);
         let reader = self.reader.get(&[&detector, &recogniser], open)?;
         Ok(reader.read(&photo.samples.levels(), photo.height, photo.width)?)
     }
 
     /// A photo made larger.
-    pub(crate) fn upscale(&self, device: &Device, photo: Given, model: Option<String>) -> Result<Picture, NotDone> {
+    pub(crate) fn upscale(&self, device: &Device, photo: Given, model: Asked) -> Result<Picture, NotDone> {
         let photo = photo.picture()?;
-        let file = find(UPSCALE, model.map(PathBuf::from))?;
-        Ok(self.upscaler.get(&[&file], || Upscaler::open(device, &file))?.upscale(&photo)?)
+        let model = model_file(UPSCALE, model)?;
+        Ok(self.upscaler.get(&[&model], || Upscaler::open(device, &model))?.upscale(&photo)?)
     }
 
     /// When somebody speaks in a recording.
-    pub(crate) fn listen(&self, device: &Device, recording: Given, model: Option<String>) -> Result<Heard, NotDone> {
+    pub(crate) fn listen(&self, device: &Device, recording: Given, model: Asked) -> Result<Heard, NotDone> {
         let ears = || {
-            let file = find(SPEECH_MODEL, model.map(PathBuf::from))?;
-            self.ears.get(&[&file], || Ears::open(device, &file))
+            let model = model_file(SPEECH_MODEL, model)?;
+            self.ears.get(&[&model], || Ears::open(device, &model))
         };
         match recording {
             Given::Path(path) => {
@@ -186,13 +196,8 @@ impl Recipes {
     }
 
     /// What kind of file something is.
-    pub(crate) fn describe_type(
-        &self,
-        device: &Device,
-        file: Given,
-        model: Option<String>,
-    ) -> Result<FileType, NotDone> {
-        let model = find(FILE_TYPE_MODEL, model.map(PathBuf::from))?;
+    pub(crate) fn describe_type(&self, device: &Device, file: Given, model: Asked) -> Result<FileType, NotDone> {
+        let model = model_file(FILE_TYPE_MODEL, model)?;
         let labels = model.with_extension("json");
         let types = self.file_types.get(&[&model, &labels], || FileTypes::open(device, &model, &labels))?;
         Ok(match file {
