@@ -122,6 +122,16 @@ defmodule Dala.Gpu.Compute.HostileTest do
     {ML, :predict, [:model, :picture], {:tuple, :predictions}},
     {ML, :predict, [:model, :picture, :predict_options], {:tuple, :predictions}},
     {ML, :run, [:model, :model_inputs], {:tuple, :outputs}},
+    {ML, :detect, [:photo], {:tuple, :list}},
+    {ML, :detect, [:photo, :detect_options], {:tuple, :list}},
+    {ML, :read, [:photo], {:tuple, :list}},
+    {ML, :read, [:photo, :read_options], {:tuple, :list}},
+    {ML, :upscale, [:photo], {:tuple, :buffer}},
+    {ML, :upscale, [:photo, :recipe_options], {:tuple, :buffer}},
+    {ML, :listen, [:photo], {:tuple, :map}},
+    {ML, :listen, [:photo, :recipe_options], {:tuple, :map}},
+    {ML, :describe_type, [:photo], {:tuple, :map}},
+    {ML, :describe_type, [:photo, :recipe_options], {:tuple, :map}},
     {ML, :imagenet_labels, [], :list},
     {ExCubecl, :available?, [], :boolean},
     {ExCubecl, :device_info, [], {:tuple, :map}},
@@ -218,6 +228,13 @@ defmodule Dala.Gpu.Compute.HostileTest do
     File.write!(model_file() <> ".cut", binary_part(File.read!(model_file()), 0, 40))
     on_exit(fn -> for end_of_name <- ["", ".cut"], do: File.rm!(model_file() <> end_of_name) end)
     {:ok, _} = Compute.load_model(:hostile_net, model_file())
+    # Models of recipes that stay open would be memory that is not given back.
+    before = System.get_env("DALA_MODELS")
+    System.put_env("DALA_MODELS", model_file() <> ".none")
+
+    on_exit(fn ->
+      if before, do: System.put_env("DALA_MODELS", before), else: System.delete_env("DALA_MODELS")
+    end)
   end
 
   # The VM loads a module when it is first called, and the module's atoms with it. Those are not of the calls' making.
@@ -607,6 +624,27 @@ defmodule Dala.Gpu.Compute.HostileTest do
   defp argument(:surface_options, pool), do: spoil_options([], pool)
   defp argument(:pixels, _), do: pick([<<0::128>>, <<1::96>>, List.duplicate(7, 16), [1], ""])
   defp argument(:file, pool), do: pick([pool.png, replace_byte(pool.png), binary_part(pool.png, 0, 40), "x"])
+
+  # Headers that promise much are for `decode`.
+  defp argument(:photo, pool) do
+    file = pick([pool.png, binary_part(pool.png, 0, 40), "x"])
+    pick([file, {:path, argument(:path, pool)}, argument(:picture, pool), {:path, garbage(pool)}])
+  end
+
+  defp argument(:recipe_options, pool), do: some_of(model: argument(:path, pool)) |> spoil_options(pool)
+
+  defp argument(:read_options, pool) do
+    some_of(detector: argument(:path, pool), recogniser: argument(:path, pool)) |> spoil_options(pool)
+  end
+
+  defp argument(:detect_options, pool) do
+    some_of([
+      {:model, argument(:path, pool)},
+      {:threshold, pick([0.5, 5.0e-324, 0, 1, 1 <<< 70])},
+      {:longer_side, pick([1, 64, 0, 1 <<< 32, 1 <<< 70])}
+    ])
+    |> spoil_options(pool)
+  end
 
   defp argument(:decode_options, pool),
     do: some_of(max_pixels: pick([0, 5, 6, 1 <<< 63])) |> spoil_options(pool)

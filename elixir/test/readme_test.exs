@@ -30,18 +30,37 @@ defmodule ReadmeTest do
     end)
   end
 
-  for page <- @pages do
-    test "the Elixir of #{page} runs" do
-      page = unquote(page)
+  # What the recipes' page shows.
+  @recipes %{
+    "astronaut.png" => "dala-model/zoo/pictures/astronaut.png",
+    "cat_chelsea.jpg" => "dala-model/tests/data/cat_chelsea.jpg",
+    "slanted.png" => "dala-recipes/tests/data/slanted.png",
+    "speech.wav" => "dala-recipes/tests/data/speech.wav"
+  }
 
-      Enum.reduce(blocks(page), {given(page), __ENV__}, fn block, state ->
-        try do
-          evaluate(block, page, state)
-        rescue
-          error -> flunk("#{page}: #{Exception.message(error)} in\n#{block}")
-        end
-      end)
+  for page <- @pages -- ["docs/RECIPES.md"] do
+    test "the Elixir of #{page} runs" do
+      run(unquote(page))
     end
+  end
+
+  test "the Elixir of docs/RECIPES.md runs" do
+    models = ~w(faces text_detector text_recogniser upscale speech file_type)
+
+    if Models.fetched?(Enum.map(models, &(&1 <> ".onnx"))) do
+      for {name, file} <- @recipes, do: File.cp!(Path.join([@root, "crates", file]), name)
+      run("docs/RECIPES.md")
+    end
+  end
+
+  defp run(page) do
+    Enum.reduce(blocks(page), {given(page), __ENV__}, fn block, state ->
+      try do
+        evaluate(block, page, state)
+      rescue
+        error -> flunk("#{page}: #{Exception.message(error)} in\n#{block}")
+      end
+    end)
   end
 
   test "there are blocks to run" do

@@ -1,6 +1,7 @@
 //! The one definition of the command line: parsing and help come from it.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
@@ -180,14 +181,24 @@ Photos are files of any format that `dala filter` reads, or `-`. Boxes are in a 
 
 Examples:
   dala detect friends.jpg --output found.png
-  dala detect *.jpg --threshold 0.7 --json")]
+  dala detect *.jpg --threshold 0.7 --json
+  dala detect --watch camera --deadline 200ms")]
 pub(crate) struct DetectArgs {
     /// The photos
-    #[arg(value_name = "PHOTO", required = true)]
+    #[arg(value_name = "PHOTO", required_unless_present = "watch", conflicts_with = "watch")]
     pub(crate) photos: Vec<PathBuf>,
     /// Where the photo is written with boxes around the faces; for one photo
-    #[arg(long, short, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE", conflicts_with = "watch")]
     pub(crate) output: Option<PathBuf>,
+    /// Look at the photos of a folder, and at each that comes, until Ctrl-C. With --json each is a line
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) watch: Option<PathBuf>,
+    /// End when all photos of the folder have been looked at
+    #[arg(long, requires = "watch", conflicts_with = "photos")]
+    pub(crate) once: bool,
+    /// Drop photos whose turn does not come so soon after they were found: 200ms, 1.5s
+    #[arg(long, value_name = "TIME", requires = "watch", conflicts_with = "photos", value_parser = time)]
+    pub(crate) deadline: Option<Duration>,
     /// How sure the model is at least, from 0 to 1
     #[arg(long, value_name = "N", default_value_t = FACE_THRESHOLD)]
     pub(crate) threshold: f32,
@@ -765,6 +776,16 @@ fn size(text: &str) -> Result<Shape, String> {
 fn named_size(text: &str) -> Result<(String, usize), String> {
     let (name, size) = text.rsplit_once('=').ok_or("say NAME=N, such as height=320")?;
     Ok((name.to_owned(), positive(size)?))
+}
+
+/// `200ms` or `1.5s`.
+fn time(text: &str) -> Result<Duration, String> {
+    let (number, seconds) = match text.strip_suffix("ms") {
+        Some(number) => (number, 1e-3),
+        None => (text.strip_suffix('s').unwrap_or_default(), 1.0),
+    };
+    let time = number.parse().ok().and_then(|number: f64| Duration::try_from_secs_f64(number * seconds).ok());
+    time.filter(|time| !time.is_zero()).ok_or_else(|| "write a time above zero, such as 200ms or 1.5s".to_owned())
 }
 
 /// A count of at least one.

@@ -5,12 +5,13 @@ use std::io::Write;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use dala_recipes::{Drawing, FACES, Face, Faces, find};
+use dala_recipes::{Drawing, FACES, Faces, find};
 use serde::Serialize;
 
 use crate::args::DetectArgs;
+use crate::found::Found;
 use crate::output::{self, Outcome};
-use crate::{device, onnx, picture};
+use crate::{device, onnx, picture, watch};
 
 /// What boxes are drawn in.
 const BOX: [u8; 3] = [255, 200, 0];
@@ -36,25 +37,6 @@ struct Seen {
     faces: Vec<Found>,
 }
 
-/// A face in JSON.
-#[derive(Serialize)]
-struct Found {
-    score: f32,
-    left: f32,
-    top: f32,
-    right: f32,
-    bottom: f32,
-    /// Across and down: eyes, nose, corners of the mouth.
-    landmarks: [(f32, f32); 5],
-}
-
-impl From<&Face> for Found {
-    fn from(face: &Face) -> Found {
-        let Face { left, top, right, bottom, score, landmarks } = *face;
-        Found { score, left, top, right, bottom, landmarks }
-    }
-}
-
 pub(crate) fn run(args: &DetectArgs, out: &mut dyn Write) -> Result<Outcome> {
     // A photo that is not there is found before the others are computed.
     for photo in args.photos.iter().filter(|photo| !picture::is_standard(photo)) {
@@ -70,6 +52,9 @@ pub(crate) fn run(args: &DetectArgs, out: &mut dyn Write) -> Result<Outcome> {
     let device = device::open(&args.device)?;
     let faces = Faces::open(&device, &file).map_err(|error| onnx::not_opened(&file, error))?;
     let faces = faces.with_longer_side(args.longer_side);
+    if let Some(folder) = &args.watch {
+        return watch::run(args, folder, &device, &faces, out);
+    }
 
     let mut photos = Vec::new();
     for name in &args.photos {

@@ -14,6 +14,7 @@ mod detect;
 mod device;
 mod eval;
 mod filter;
+mod found;
 mod graph;
 mod info;
 mod kernels;
@@ -35,6 +36,7 @@ mod trace;
 mod upscale;
 mod verify;
 mod warm;
+mod watch;
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;

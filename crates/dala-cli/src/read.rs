@@ -5,8 +5,7 @@ use std::io::Write;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use dala_image::{Picture, Samples};
-use dala_recipes::text::{DETECTOR, RECOGNISER, Reader, TextLine};
+use dala_recipes::text::{DETECTOR, RECOGNISER, Reader, TextLine, on_white};
 use dala_recipes::{Drawing, find};
 use serde::Serialize;
 
@@ -100,17 +99,4 @@ fn print(out: &mut dyn Write, seen: &Seen, named: bool) -> Result<()> {
     }
     // The next photo may take a while.
     Ok(out.flush()?)
-}
-
-/// A photo in red, green and blue. What is transparent lies on white, as it does where it is shown.
-fn on_white(photo: Picture) -> Result<Picture> {
-    let (height, width, profile) = (photo.height, photo.width, photo.profile.clone());
-    let over = |level: u8, alpha: u8| {
-        let (level, alpha) = (u32::from(level), u32::from(alpha));
-        ((level * alpha + 255 * (255 - alpha) + 127) / 255) as u8
-    };
-    let pixels = photo.into_rgba();
-    let pixels = pixels.as_chunks::<4>().0.iter();
-    let levels = pixels.flat_map(|&[red, green, blue, alpha]| [red, green, blue].map(|level| over(level, alpha)));
-    Ok(Picture { profile, ..Picture::new(height, width, 3, Samples::U8(levels.collect()))? })
 }

@@ -202,6 +202,25 @@ impl Model {
         model.settled()
     }
 
+    /// The same model with sizes left open, each by its port's name and the number of its axis: `x.2`. Calls decide them then,
+    /// whatever the file says.
+    ///
+    /// # Errors
+    /// As [`with_sizes`](Model::with_sizes).
+    pub fn with_open_sizes(&self, sizes: &[&str]) -> Result<Model, ModelError> {
+        let mut model = self.clone();
+        for name in sizes {
+            let axes = model.inputs.iter_mut().flat_map(|Port { name, dims, .. }| {
+                dims.iter_mut().enumerate().map(move |(axis, dim)| (format!("{name}.{axis}"), dim))
+            });
+            match axes.into_iter().find(|(own, _)| own == name) {
+                Some((own, dim)) => *dim = Dim::Open(own),
+                None => return Err(ModelError::UnknownSize { name: shown(name), known: "port.axis".to_owned() }),
+            }
+        }
+        model.settled()
+    }
+
     /// The names of sizes that are open beside the batch, each once.
     pub fn open_sizes(&self) -> Vec<&str> {
         let (mut names, mut seen) = (Vec::new(), HashSet::new());
@@ -417,6 +436,13 @@ mod tests {
         assert_eq!(fixed.outputs()[0].dims, [Dim::Batch, Dim::Known(2), Dim::Known(7)]);
         assert_eq!(model.with_sizes(&[("x.2", 7)]).unwrap().inputs(), fixed.inputs());
         assert_eq!(model.with_sizes(&[("m", 7)]).unwrap_err().code(), "unknown_size");
+        let open = fixed.with_open_sizes(&["x.1", "x.2"]).unwrap();
+        assert_eq!(
+            (open.open_sizes(), open.with_open_sizes(&["x.3"]).unwrap_err().code()),
+            (vec!["x.1", "x.2"], "unknown_size")
+        );
+        let network = open.resolve_for(&types(&[3, 4, 5])).unwrap();
+        assert_eq!(network.values[network.outputs[0]].ty.shape.dims(), [3, 4, 5]);
         // What the file fixes may be something else, where the rest fits.
         assert_eq!(
             model.with_sizes(&[("x.1", 9), ("n", 7)]).unwrap().resolve(2).unwrap().values[0].ty.shape.dims(),

@@ -2,8 +2,9 @@
 //! face is, and where its eyes, nose and mouth are.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use dala_compute::{Device, Shape};
+use dala_compute::{Device, Readback, Shape, Stage};
 use dala_image::Picture;
 
 use crate::picture_model::{PictureModel, Range, Size};
@@ -31,6 +32,9 @@ const LONGER_SIDE: usize = 1024;
 /// Boxes that share more than this part of what they cover together are of one face.
 const SHARED: f32 = 0.3;
 
+/// What is wrong with a model whose outputs are not those of its shapes.
+const TOO_FEW: &str = "it gives too few numbers";
+
 /// How many middles are looked at, the surest first.
 const MOST: usize = 4096;
 
@@ -51,7 +55,7 @@ pub struct Face {
     pub landmarks: [(f32, f32); 5],
 }
 
-/// Finds faces.
+/// Finds faces. Clones share the model.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -67,8 +71,9 @@ pub struct Face {
 /// # Ok(())
 /// # }
 /// ```
+#[derive(Clone)]
 pub struct Faces {
-    model: PictureModel,
+    model: Arc<PictureModel>,
     longer_side: usize,
 }
 
@@ -78,7 +83,7 @@ impl Faces {
     /// # Errors
     /// [`RecipeError::Unfit`] if it is another model than this is written for, and what is wrong with the file.
     pub fn open(device: &Device, model: &Path) -> Result<Faces, RecipeError> {
-        let model = PictureModel::open(device, model)?;
+        let model = Arc::new(PictureModel::open(device, model)?);
         let side = MULTIPLE / STRIDE;
         let expected = [1, 2, 2, 10].map(|channels| Shape::from([1, channels, side, side]));
         match model.outputs(Size { height: MULTIPLE, width: MULTIPLE })? == expected {
@@ -100,18 +105,70 @@ impl Faces {
     /// # Errors
     /// [`RecipeError::Input`] for what is no photo and for thresholds that are not between 0 and 1, and what the device says.
     pub fn detect(&self, photo: &Picture, threshold: f32) -> Result<Vec<Face>, RecipeError> {
+        let sight = self.sight(photo, threshold)?;
+        let outputs = self.model.run(photo, sight.seen, Range::Levels)?;
+        sight.faces(&outputs).ok_or_else(|| self.model.unfit(TOO_FEW))
+    }
+
+    /// The same as stages of a command that somebody else submits, as a [`Stream`](dala_compute::Stream) does; and what takes the
+    /// faces from them once it has completed.
+    ///
+    /// # Errors
+    /// As [`detect`](Faces::detect).
+    pub fn stages(&self, photo: &Picture, threshold: f32) -> Result<(Vec<Stage>, PendingFaces), RecipeError> {
+        let sight = self.sight(photo, threshold)?;
+        let (stages, outputs) = self.model.stages(photo, sight.seen, Range::Levels)?;
+        Ok((stages, PendingFaces { sight, outputs, model: self.model.clone() }))
+    }
+
+    fn sight(&self, photo: &Picture, threshold: f32) -> Result<Sight, RecipeError> {
         if !(threshold > 0.0 && threshold < 1.0) {
             return Err(RecipeError::Input(format!("a threshold is between 0 and 1, not {threshold}")));
         }
-        let size = seen_size(photo, self.longer_side);
-        let outputs = self.model.run(photo, size, Range::Levels)?;
-        let places = (size.height / STRIDE) * (size.width / STRIDE);
+        let photo_size = Size { height: photo.height, width: photo.width };
+        Ok(Sight { photo: photo_size, seen: seen_size(photo, self.longer_side), threshold })
+    }
+}
+
+/// The faces that the stages of a photo find.
+pub struct PendingFaces {
+    sight: Sight,
+    outputs: Vec<Readback>,
+    model: Arc<PictureModel>,
+}
+
+impl PendingFaces {
+    /// The faces, the surest first, if the command has completed.
+    ///
+    /// # Errors
+    /// [`RecipeError::Input`] if it has not, and [`RecipeError::Unfit`] if the model gives something else than it should.
+    pub fn take(self) -> Result<Vec<Face>, RecipeError> {
+        let floats = |bytes: Vec<u8>| bytes.as_chunks().0.iter().map(|four| f32::from_le_bytes(*four)).collect();
+        let outputs = self.outputs.iter().map(|output| output.take().map(floats));
+        let outputs = outputs.collect::<Option<Vec<Vec<f32>>>>();
+        let outputs = outputs.ok_or_else(|| RecipeError::Input("the stages of the photo have not run".to_owned()))?;
+        self.sight.faces(&outputs).ok_or_else(|| self.model.unfit(TOO_FEW))
+    }
+}
+
+/// How a photo is looked at.
+struct Sight {
+    photo: Size,
+    /// How large the network sees it.
+    seen: Size,
+    threshold: f32,
+}
+
+impl Sight {
+    /// The faces in what the network gave; none if that is not what it should be.
+    fn faces(&self, outputs: &[Vec<f32>]) -> Option<Vec<Face>> {
+        let Sight { photo, seen, threshold } = self;
+        let places = (seen.height / STRIDE) * (seen.width / STRIDE);
         let planes: Vec<&[f32]> = outputs.iter().flat_map(|output| output.chunks_exact(places.max(1))).collect();
-        let planes = <[&[f32]; PLANES]>::try_from(planes).map_err(|_| self.model.unfit("it gives too few numbers"))?;
-        let found = middles(planes, size.width / STRIDE, threshold).into_iter();
-        let (down, across) = (photo.height as f32 / size.height as f32, photo.width as f32 / size.width as f32);
-        let own = found.map(|face| face.scaled(down, across).inside(photo.height as f32, photo.width as f32));
-        Ok(one_of_each(own.collect()))
+        let found = middles(planes.try_into().ok()?, seen.width / STRIDE, *threshold).into_iter();
+        let (height, width) = (photo.height as f32, photo.width as f32);
+        let (down, across) = (height / seen.height as f32, width / seen.width as f32);
+        Some(one_of_each(found.map(|face| face.scaled(down, across).inside(height, width)).collect()))
     }
 }
 
@@ -231,6 +288,32 @@ mod tests {
         assert_eq!(faces.detect(&photo(0, 0), 0.5).unwrap_err().code(), "bad_input");
         assert_eq!(faces.detect(&photo(3, 3), 0.5).unwrap_err().code(), "bad_input");
         assert_eq!(faces.detect(&photo(3, 3), f32::NAN).unwrap_err().code(), "bad_input");
+    }
+
+    #[test]
+    fn stages_find_what_detect_does_at_many_sizes() {
+        let file = match find(FACES, None) {
+            Ok(file) => file,
+            Err(error) => return println!("skipped: {error}"),
+        };
+        let device = Device::open("cpu").unwrap();
+        let faces = Faces::open(&device, &file).unwrap();
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../dala-model/zoo/pictures/astronaut.png");
+        let photo = Picture::open(path).unwrap();
+        // More sizes than are remembered, and the first again.
+        for side in [512, 64, 96, 128, 160, 192, 512] {
+            let faces = faces.clone().with_longer_side(side);
+            let (stages, pending) = faces.stages(&photo, 0.3).unwrap();
+            device.submit(stages).unwrap().wait(None).unwrap();
+            let (found, expected) = (pending.take().unwrap(), faces.detect(&photo, 0.3).unwrap());
+            assert_eq!(found.len(), expected.len(), "{side}");
+            for (found, expected) in found.iter().zip(&expected) {
+                assert!((found.left - expected.left).abs() < 0.1 && (found.score - expected.score).abs() < 1e-3);
+            }
+            assert!(side < 512 || found.len() == 1, "{found:?}");
+        }
+        let (_, pending) = faces.stages(&photo, 0.5).unwrap();
+        assert_eq!(pending.take().unwrap_err().code(), "bad_input");
     }
 
     fn photo(height: usize, width: usize) -> Picture {

@@ -13,9 +13,9 @@ mod upscale;
 
 pub use draw::Drawing;
 pub use error::RecipeError;
-pub use faces::{FACE_THRESHOLD, FACES, Face, Faces};
+pub use faces::{FACE_THRESHOLD, FACES, Face, Faces, PendingFaces};
 pub use file_type::{Excerpt, FILE_TYPE_MODEL, FileType, FileTypes};
-pub use models::{ModelFile, find};
+pub use models::{ModelFile, find, find_in};
 pub use speech::{
     Ears, Heard, Listener, Resampler, SILENCE, SPEECH, SPEECH_MODEL, Span, WINDOW_SECONDS, Wav, WavError, resample,
 };

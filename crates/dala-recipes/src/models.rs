@@ -1,7 +1,7 @@
 //! Where models are: in a folder of the user's, by name. Nothing is fetched in silence.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::RecipeError;
 
@@ -22,10 +22,17 @@ pub fn find(model: ModelFile, named: Option<PathBuf>) -> Result<PathBuf, RecipeE
     if let Some(file) = named {
         return Ok(file);
     }
-    let folder = match env::var_os("DALA_MODELS").filter(|folder| !folder.is_empty()) {
-        Some(folder) => PathBuf::from(folder),
-        None => env::home_dir().unwrap_or_default().join(".cache/dala-compute/models"),
-    };
+    match env::var_os("DALA_MODELS").filter(|folder| !folder.is_empty()) {
+        Some(folder) => find_in(Path::new(&folder), model),
+        None => find_in(&env::home_dir().unwrap_or_default().join(".cache/dala-compute/models"), model),
+    }
+}
+
+/// The file of a model in another folder of models.
+///
+/// # Errors
+/// As [`find`].
+pub fn find_in(folder: &Path, model: ModelFile) -> Result<PathBuf, RecipeError> {
     let file = folder.join(format!("{}.onnx", model.name));
     match file.is_file() {
         true => Ok(file),

@@ -15,7 +15,15 @@ defmodule Dala.ML do
       {:ok, _} = Dala.Gpu.Compute.load_model(:detector, "detector.onnx")
       {:ok, %{"boxes" => boxes, "scores" => scores}} = Dala.ML.run(:detector, %{"image" => image})
 
-  `scripts/get-models` in the repository fetches MobileNetV2. Pictures are buffers of pixels: `Dala.Media.decode/2`
+  What people ask most has a function of its own, which knows how to prepare a photo for its model and what the answer means:
+  `detect/2` finds faces, `read/2` text, `upscale/2` makes a photo larger, `listen/2` finds speech, and `describe_type/2` says what
+  a file is. Each runs on the application's device, and its model stays open between calls.
+
+      {:ok, faces} = Dala.ML.detect({:path, "friends.jpg"})
+      Enum.map(faces, & &1.score)
+      #=> [0.93, 0.88]
+
+  `scripts/get-models` in the repository fetches MobileNetV2, and `scripts/get-models people` the models of these. Pictures are buffers of pixels: `Dala.Media.decode/2`
   reads JPEG, PNG, WebP and other files; camera frames that are not RGB are for other packages to decode.
   """
 
@@ -24,10 +32,45 @@ defmodule Dala.ML do
   import Dala.Gpu.Compute.Argument, only: [must!: 4, options!: 2]
 
   alias Dala.Gpu.Compute
-  alias Dala.Gpu.Compute.{Buffer, Buffers, Error, Native, Pipeline}
-  alias Dala.ML.{Model, Plans}
+  alias Dala.Gpu.Compute.{Buffer, Buffers, Error, Native, Pipeline, Runtime}
+  alias Dala.ML.{Given, Model, Plans}
 
   @type prediction() :: %{label: String.t() | nil, index: non_neg_integer(), probability: float()}
+
+  @typedoc """
+  A photo: the content of a picture's file as a binary, `{:path, path}` for a file, or a buffer of pixels as `Dala.Media.decode/2`
+  gives them. A binary is never taken for a path: whoever sends a photo must not choose which file is read. Files of more than 50
+  million pixels are refused; `Dala.Media.decode/2` has an option for that.
+  """
+  @type photo() :: binary() | {:path, Path.t()} | Buffer.t() | reference()
+
+  @typedoc "Across and down, in pixels from the upper left corner."
+  @type point() :: {float(), float()}
+
+  @type face() :: %{
+          score: float(),
+          left: float(),
+          top: float(),
+          right: float(),
+          bottom: float(),
+          landmarks: [point()]
+        }
+
+  @type text_line() :: %{text: String.t(), score: float(), corners: [point()]}
+
+  @type heard() :: %{
+          seconds: float(),
+          spans: [%{start_seconds: float(), end_seconds: float()}],
+          window_seconds: float(),
+          probabilities: [float()]
+        }
+
+  @type file_type() :: %{
+          label: String.t(),
+          description: String.t() | nil,
+          mime_type: String.t() | nil,
+          score: float()
+        }
 
   @options [top: 5, labels: nil, fit: :crop, mean: nil, std: nil, softmax: true]
 
@@ -91,6 +134,112 @@ defmodule Dala.ML do
     Model.run(model, inputs)
   rescue
     error in Error -> {:error, error}
+  end
+
+  @doc """
+  The faces in a photo, the surest first: `:score`, the sides of a box, and `:landmarks` (eyes, nose, corners of the mouth).
+
+    * `:threshold` - how sure the model is at least, between 0 and 1: 0.5
+    * `:longer_side` - to how many pixels the longer side of a photo is shrunk at most: 1024. More find smaller faces
+    * `:model` - the model's file; otherwise `faces.onnx` in the folder of models, `$DALA_MODELS` or
+      `~/.cache/dala-compute/models`, into which `scripts/get-models faces` brings it
+
+  The first photo of a size takes longer than the next ones. The last file that was named stays open.
+
+      iex> {:error, error} = Dala.ML.detect("no picture")
+      iex> error.code
+      :unknown_format
+      iex> {:error, error} = Dala.ML.detect({:path, "nowhere.jpg"})
+      iex> error.code
+      :io
+  """
+  @spec detect(photo(), keyword()) :: {:ok, [face()]} | {:error, Error.t()}
+  def detect(photo, options \\ []) do
+    options = options!(options, threshold: 0.5, longer_side: 1024, model: nil)
+    {threshold, side} = {options[:threshold], options[:longer_side]}
+    must!(is_number(threshold) and threshold > 0 and threshold < 1, :threshold, "between 0 and 1", threshold)
+    must!(is_integer(side) and side in 1..0xFFFFFFFF, :longer_side, "a number of pixels", side)
+    model = Given.model!(options, :model)
+
+    with {:ok, photo} <- Given.photo(photo),
+         do: Runtime.ask(&Native.detect(&1, photo, model, {threshold / 1, side}, &2))
+  end
+
+  @doc """
+  The lines of text in a photo, in reading order: `:text`, `:score`, and `:corners` (upper left, upper right, lower right and lower
+  left as it is read).
+
+    * `:detector`, `:recogniser` - the files of both models; otherwise `text_detector.onnx` and `text_recogniser.onnx` in the folder
+      of models, into which `scripts/get-models text` brings them
+
+      iex> {:error, error} = Dala.ML.read({:path, "nowhere.png"})
+      iex> error.message
+      "cannot read nowhere.png: No such file or directory (os error 2)"
+  """
+  @spec read(photo(), keyword()) :: {:ok, [text_line()]} | {:error, Error.t()}
+  def read(photo, options \\ []) do
+    options = options!(options, detector: nil, recogniser: nil)
+    models = {Given.model!(options, :detector), Given.model!(options, :recogniser)}
+    with {:ok, photo} <- Given.photo(photo), do: Runtime.ask(&Native.read_text(&1, photo, models, &2))
+  end
+
+  @doc """
+  A photo twice as large, as a `:u8` buffer of shape `{height, width, 3}`. Photos of any size are done in tiles.
+
+    * `:model` - the model's file; otherwise `upscale.onnx` in the folder of models, into which `scripts/get-models upscale` brings it.
+      One that makes photos three times as large will do, too
+
+      iex> {:error, error} = Dala.ML.upscale(<<0x89, 0x50, 0x4E, 0x47, 13, 10, 26, 10>>)
+      iex> error.code
+      :truncated
+  """
+  @spec upscale(photo(), keyword()) :: {:ok, Buffer.t()} | {:error, Error.t()}
+  def upscale(photo, options \\ []) do
+    model = options |> options!(model: nil) |> Given.model!(:model)
+
+    with {:ok, photo} <- Given.photo(photo),
+         {:ok, {shape, pixels}} <- Runtime.ask(&Native.upscale(&1, photo, model, &2)),
+         do: {:ok, Compute.buffer_from_binary(pixels, List.to_tuple(shape), :u8)}
+  rescue
+    error in Error -> {:error, error}
+  end
+
+  @doc """
+  When somebody speaks in a recording: `:spans`, each from `:start_seconds` to `:end_seconds`. Beside them is how long the recording is,
+  and how likely speech is in each window of it.
+
+  A recording is `{:path, path}` of a WAV file, which may be hours long, or the content of one as a binary.
+
+    * `:model` - the model's file; otherwise `speech.onnx` in the folder of models, into which `scripts/get-models speech` brings it
+
+      iex> {:error, error} = Dala.ML.listen("no recording")
+      iex> error.message
+      "it is no WAV file: it does not start with RIFF and WAVE"
+  """
+  @spec listen(binary() | {:path, Path.t()}, keyword()) :: {:ok, heard()} | {:error, Error.t()}
+  def listen(recording, options \\ []) do
+    model = options |> options!(model: nil) |> Given.model!(:model)
+    recording = Given.file!(recording, "a recording")
+    Runtime.ask(&Native.listen(&1, recording, model, &2))
+  end
+
+  @doc """
+  What kind of file something is, by its content: a `:label` such as `"png"`, a `:description`, a `:mime_type`, and a `:score`.
+
+  A file is `{:path, path}`, of which a few kilobytes are read, or its content as a binary.
+
+    * `:model` - the model's file, with its labels beside it, called `.json`; otherwise `file_type.onnx` in the folder of models, into
+      which `scripts/get-models file-types` brings both
+
+      iex> {:error, error} = Dala.ML.describe_type("some text", model: "nowhere.onnx")
+      iex> error.code
+      :io
+  """
+  @spec describe_type(binary() | {:path, Path.t()}, keyword()) :: {:ok, file_type()} | {:error, Error.t()}
+  def describe_type(file, options \\ []) do
+    model = options |> options!(model: nil) |> Given.model!(:model)
+    file = Given.file!(file, "a file")
+    Runtime.ask(&Native.describe_type(&1, file, model, &2))
   end
 
   @doc """

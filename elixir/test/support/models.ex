@@ -9,10 +9,21 @@ defmodule Dala.Test.Models do
 
   # A file that `scripts/get-models` made. Tests that need it fail without it.
   def file(name) do
-    folder = System.get_env("DALA_MODELS") || Path.expand("~/.cache/dala-compute/models")
-    file = Path.join(folder, name)
+    file = path(name)
     if not File.exists?(file), do: raise("#{file} is missing: run scripts/get-models first")
     file
+  end
+
+  # Whether files are there that are fetched only where somebody asks for them; says so if they are not.
+  def fetched?(names) do
+    missing = Enum.reject(Enum.map(names, &path/1), &File.exists?/1)
+    for file <- missing, do: IO.puts("skipped: #{file} is missing; `scripts/get-models people` fetches it")
+    missing == []
+  end
+
+  defp path(name) do
+    folder = System.get_env("DALA_MODELS") || Path.expand("~/.cache/dala-compute/models")
+    Path.join(folder, name)
   end
 
   # Loads it as `:mobilenet_v2`, which tests share: a name is taken once.

@@ -59,7 +59,8 @@ pub(crate) fn expand(arguments: &[&Path]) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
+/// The pictures of a folder, sorted by name.
+pub(crate) fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut inside: Vec<PathBuf> =
         fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<Result<_, std::io::Error>>()?;
     inside.retain(|path| is_of(path, is_picture));

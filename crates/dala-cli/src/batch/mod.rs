@@ -27,7 +27,7 @@ use crate::output::{self, Outcome};
 use crate::picture::{self, HostPicture};
 use crate::source::{OUTPUT, Ready, Source, summary};
 
-pub(crate) use files::{Job, expand, is_batch, jobs, prepare_folder};
+pub(crate) use files::{Job, expand, in_folder, is_batch, jobs, prepare_folder};
 
 /// Pictures that are on the device at once: one computes while another comes or goes.
 const ON_DEVICE: usize = 2;
@@ -301,10 +301,15 @@ fn receive<T>(queue: &Mutex<Receiver<T>>) -> Option<T> {
     lock(queue).recv().ok()
 }
 
-/// Adds how long the work took. A panic over one picture, as of a decoder, is that picture's failure.
+/// A panic over one picture, as of a decoder, is that picture's failure.
+pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(&*panic)))
+}
+
+/// Adds how long the work took.
 fn timed<T>(total: &AtomicU64, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let start = Instant::now();
-    let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(&*panic)));
+    let result = caught(work);
     total.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
     result
 }

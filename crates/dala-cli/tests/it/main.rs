@@ -19,6 +19,8 @@ mod pipes;
 mod read;
 mod recipes;
 mod rooms;
+#[cfg(unix)]
+mod watch;
 
 use std::process::{Command, Output};
 

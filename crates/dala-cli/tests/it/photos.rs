@@ -10,7 +10,7 @@ use super::{Run, command, dala};
 
 /// A model that `scripts/get-models` fetches if it is asked for; tests that need it say so where it is not there.
 #[expect(clippy::print_stdout, reason = "what is skipped is said")]
-fn fetched(name: &str, words: &str) -> Option<String> {
+pub(crate) fn fetched(name: &str, words: &str) -> Option<String> {
     let folder = std::env::var_os("DALA_MODELS").map(PathBuf::from).unwrap_or_else(|| {
         let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
         home.join(".cache/dala-compute/models")
@@ -24,13 +24,13 @@ fn fetched(name: &str, words: &str) -> Option<String> {
 }
 
 /// A woman in front of a flag, 512 by 512.
-fn astronaut() -> String {
+pub(crate) fn astronaut() -> String {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dala-model/zoo/pictures/astronaut.png");
     file.to_str().unwrap().to_owned()
 }
 
 /// What ONNX Runtime gives for the same steps: a box, how sure it is, and the landmarks.
-const FACE: ([f64; 4], f64, [[f64; 2]; 5]) = (
+pub(crate) const FACE: ([f64; 4], f64, [[f64; 2]; 5]) = (
     [181.530, 58.202, 269.883, 177.811],
     0.92911,
     [[203.154, 101.679], [247.007, 104.514], [223.265, 125.076], [203.378, 142.327], [241.335, 144.419]],

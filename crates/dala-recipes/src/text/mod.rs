@@ -9,7 +9,7 @@ mod strip;
 
 use crate::ModelFile;
 
-pub use reader::{Reader, TextLine};
+pub use reader::{Reader, TextLine, on_white};
 
 /// The network that finds lines: PP-OCR's detector, version 4.
 pub const DETECTOR: ModelFile = ModelFile { name: "text_detector", recipe: "text" };

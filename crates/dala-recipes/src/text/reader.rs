@@ -3,11 +3,13 @@
 use std::path::Path;
 
 use dala_compute::Device;
+use dala_image::{Picture, Samples};
 
 use super::detector::Detector;
 use super::recogniser::{Reading, Recogniser};
 use super::strip::{Photo, Strip};
 use crate::RecipeError;
+use crate::picture_model::check;
 
 /// What is less likely than this is no text.
 const LEAST_SCORE: f32 = 0.5;
@@ -102,6 +104,23 @@ impl Reader {
     }
 }
 
+/// A photo in red, green and blue, as [`Reader::read`] takes it. What is transparent lies on white, as it does where it is shown.
+///
+/// # Errors
+/// [`RecipeError::Input`] for what is no photo.
+pub fn on_white(photo: Picture) -> Result<Picture, RecipeError> {
+    check(&photo)?;
+    let (height, width, profile) = (photo.height, photo.width, photo.profile.clone());
+    let over = |level: u8, alpha: u8| {
+        let (level, alpha) = (u32::from(level), u32::from(alpha));
+        ((level * alpha + 255 * (255 - alpha) + 127) / 255) as u8
+    };
+    let pixels = photo.into_rgba();
+    let pixels = pixels.as_chunks::<4>().0.iter();
+    let levels = pixels.flat_map(|&[red, green, blue, alpha]| [red, green, blue].map(|level| over(level, alpha)));
+    Ok(Picture { height, width, channels: 3, samples: Samples::U8(levels.collect()), profile })
+}
+
 /// Rows from the top, and lines of a row from the left. A row is what lies within half the height of its first line.
 fn in_reading_order(mut lines: Vec<TextLine>) -> Vec<TextLine> {
     lines.sort_by(|a, b| a.place().1.total_cmp(&b.place().1));
@@ -130,6 +149,18 @@ mod tests {
     fn line(text: &str, x: f32, y: f32, width: f32, height: f32) -> TextLine {
         let corners = [(x, y), (x + width, y), (x + width, y + height), (x, y + height)];
         TextLine { text: text.to_owned(), score: 1.0, corners }
+    }
+
+    #[test]
+    fn what_is_transparent_lies_on_white() {
+        let rgba = vec![10, 20, 30, 255, 10, 20, 30, 0, 0, 100, 200, 51];
+        let photo = on_white(Picture::new(1, 3, 4, Samples::U8(rgba)).unwrap()).unwrap();
+        // A fifth of the level, and four fifths of 255.
+        assert_eq!(*photo.samples.levels(), [10, 20, 30, 255, 255, 255, 204, 224, 244]);
+        let gray = on_white(Picture::new(1, 2, 1, Samples::U8(vec![7, 8])).unwrap()).unwrap();
+        assert_eq!((&*gray.samples.levels(), gray.channels), (&[7, 7, 7, 8, 8, 8][..], 3));
+        let wrong = Picture { height: 2, ..gray };
+        assert_eq!(on_white(wrong).unwrap_err().code(), "bad_input");
     }
 
     #[test]

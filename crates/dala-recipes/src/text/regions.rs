@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn many_regions_are_found_in_no_time() {
         let width = 1024;
-        let dot = |place: usize| if place / width % 4 == 0 && place % 4 == 0 { 1.0 } else { 0.0 };
+        let dot = |place: usize| if (place / width).is_multiple_of(4) && place.is_multiple_of(4) { 1.0 } else { 0.0 };
         let map: Vec<f32> = (0..width * width).map(dot).collect();
         assert_eq!(regions(&map, width).len(), 256 * 256);
     }

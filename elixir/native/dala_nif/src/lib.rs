@@ -8,6 +8,8 @@ mod measure;
 mod models;
 mod owners;
 mod pipelines;
+mod recipe_terms;
+mod recipes;
 mod resources;
 mod streams;
 mod surfaces;
@@ -32,6 +34,7 @@ use measure::measured;
 use models::Models;
 use owners::{Owner, later, own};
 use pipelines::{Found, Pipeline};
+use recipes::{Asked, Given, NotDone, Recipes};
 use resources::{BufferResource, DeviceResource};
 use streams::FrameStream;
 use surfaces::SurfaceResource;
@@ -88,7 +91,10 @@ fn open(env: Env, name: String, budget: Option<u64>, tag: Term) -> Atom {
         Device::open_with(&name, options)
     };
     in_a_thread(Caller::new(env, tag), open, |env, device| {
-        let resource = |device| ResourceArc::new(DeviceResource(device, AtomicBool::new(false), Models::default()));
+        let resource = |device| {
+            let (models, recipes) = (Models::default(), Recipes::default());
+            ResourceArc::new(DeviceResource(device, AtomicBool::new(false), models, recipes))
+        };
         answer(env, device.map(resource).map_err(Failure::from))
     })
 }
@@ -255,16 +261,61 @@ fn imagenet_classes() -> Vec<&'static str> {
     dala_model::imagenet_classes().collect()
 }
 
+// Recipes. What they are given may be large, and they take long: each answers from a thread of its own.
+
+/// The faces in a photo; sends `{tag, {:ok, faces}}`.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn detect<'a>(env: Env<'a>, device: Dev, photo: Term<'a>, model: Asked, options: (f32, usize), tag: Term<'a>) -> Atom {
+    recipe(env, tag, photo, recipe_terms::faces, move |photo| device.3.detect(&device.0, photo, model, options))
+}
+
+/// The lines of text in a photo; sends `{tag, {:ok, lines}}`.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn read_text<'a>(env: Env<'a>, device: Dev, photo: Term<'a>, models: (Asked, Asked), tag: Term<'a>) -> Atom {
+    recipe(env, tag, photo, recipe_terms::lines, move |photo| device.3.read(&device.0, photo, models))
+}
+
+/// A photo made larger; sends `{tag, {:ok, {shape, binary}}}`.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn upscale<'a>(env: Env<'a>, device: Dev, photo: Term<'a>, model: Asked, tag: Term<'a>) -> Atom {
+    recipe(env, tag, photo, recipe_terms::picture, move |photo| device.3.upscale(&device.0, photo, model))
+}
+
+/// When somebody speaks in a recording; sends `{tag, {:ok, heard}}`.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn listen<'a>(env: Env<'a>, device: Dev, recording: Term<'a>, model: Asked, tag: Term<'a>) -> Atom {
+    recipe(env, tag, recording, recipe_terms::heard, move |recording| device.3.listen(&device.0, recording, model))
+}
+
+/// What kind of file something is; sends `{tag, {:ok, kind}}`.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn describe_type<'a>(env: Env<'a>, device: Dev, file: Term<'a>, model: Asked, tag: Term<'a>) -> Atom {
+    recipe(env, tag, file, recipe_terms::file_type, move |file| device.3.describe_type(&device.0, file, model))
+}
+
+/// Answers with what a recipe makes of what it is given.
+fn recipe<T>(
+    env: Env,
+    tag: Term,
+    given: Term,
+    encode: impl for<'b> FnOnce(Env<'b>, T) -> Term<'b> + Send + 'static,
+    make: impl FnOnce(Given) -> Result<T, NotDone> + Send + 'static,
+) -> Atom {
+    let given = recipe_terms::given(given);
+    let make = move || given.map(make);
+    in_a_thread(Caller::new(env, tag), make, |env, made| match made {
+        Ok(made) => recipe_terms::answer(env, made, encode),
+        Err(bad) => done(env, Err(bad.into())),
+    })
+}
+
 // Pictures.
 
 /// The pixels of a picture's file as levels: `{:ok, {shape, binary}}`.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn decode_picture<'a>(env: Env<'a>, file: Binary<'a>, max_pixels: u64) -> Term<'a> {
     match dala_image::decode(file.as_slice(), &Limits::pixels(max_pixels)) {
-        Ok(picture) => {
-            let shape = vec![picture.height, picture.width, picture.channels];
-            (atoms::ok(), (shape, answers::binary(env, picture.samples.into_levels()))).encode(env)
-        }
+        Ok(picture) => (atoms::ok(), recipe_terms::picture(env, picture)).encode(env),
         Err(why) => (atoms::error(), terms::error_struct(env, why.code(), &why.to_string(), &[])).encode(env),
     }
 }

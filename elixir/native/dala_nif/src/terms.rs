@@ -40,6 +40,8 @@ pub(crate) mod atoms {
         outputs, operators, operator, parameters, shape, batch, node, why, open_sizes,
         decided_by_values,
         folder, kernels, limit,
+        path, score, left, top, right, bottom, landmarks, text, corners, seconds, spans, start_seconds, end_seconds,
+        window_seconds, probabilities, label, description, mime_type,
     }
 }
 
@@ -100,7 +102,8 @@ pub(crate) fn failure_term<'a>(env: Env<'a>, failure: &Failure) -> Term<'a> {
 
 pub(crate) type Detail<'a> = (Atom, Term<'a>);
 
-fn map<'a>(env: Env<'a>, pairs: &[Detail<'a>]) -> Term<'a> {
+/// A map whose keys are atoms, each once.
+pub(crate) fn map<'a>(env: Env<'a>, pairs: &[Detail<'a>]) -> Term<'a> {
     // Keys are atoms, each once: this cannot fail.
     Term::map_from_pairs(env, pairs).unwrap_or_else(|_| Term::map_new(env))
 }

@@ -22,13 +22,14 @@ use super::folder::Folder;
 use super::{Run, dala, models};
 
 /// Files that documents use, and what they are.
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 7] = [
     ("photo.jpg", "crates/dala-model/tests/data/espresso_coffee.jpg"),
     ("cat_chelsea.jpg", "crates/dala-model/tests/data/cat_chelsea.jpg"),
     ("espresso_coffee.jpg", "crates/dala-model/tests/data/espresso_coffee.jpg"),
     ("tripod_camera.png", "crates/dala-model/tests/data/tripod_camera.png"),
     ("logo.png", "docs/images/source.png"),
     ("astronaut.png", "crates/dala-model/zoo/pictures/astronaut.png"),
+    ("speech.wav", "crates/dala-recipes/tests/data/speech.wav"),
 ];
 
 /// One of the documents.

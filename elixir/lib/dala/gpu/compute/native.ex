@@ -72,6 +72,12 @@ defmodule Dala.Gpu.Compute.Native do
   def model(_device, _name), do: nif()
   def imagenet_classes, do: nif()
 
+  def detect(_device, _photo, _model, _options, _tag), do: nif()
+  def read_text(_device, _photo, _models, _tag), do: nif()
+  def upscale(_device, _photo, _model, _tag), do: nif()
+  def listen(_device, _recording, _model, _tag), do: nif()
+  def describe_type(_device, _file, _model, _tag), do: nif()
+
   def decode_picture(_file, _max_pixels), do: nif()
   def encode_png(_shape, _floats, _pixels), do: nif()
 
