@@ -410,6 +410,7 @@ Examples:
   dala bench overhead --explain
   dala bench image --device cpu --json
   dala bench model --device cpu
+  dala bench zoo --device cpu --memory
   dala bench batch --device cpu --plot batch.svg")]
 pub(crate) struct BenchArgs {
     /// What is measured
@@ -424,6 +425,9 @@ pub(crate) struct BenchArgs {
     /// Of the zoo, these models alone
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
+    /// Of the zoo, how much memory each model takes
+    #[arg(long)]
+    pub(crate) memory: bool,
     /// Draw the ratios, as SVG
     #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<PathBuf>,
@@ -456,6 +460,9 @@ pub(crate) enum Suite {
     /// The first result of this process alone, in milliseconds
     #[value(hide = true)]
     Frame,
+    /// The memory that a model takes in this process alone; its file and the folder of its inputs are lines of the input
+    #[value(hide = true)]
+    Peak,
 }
 
 #[derive(Debug, Args)]
