@@ -449,6 +449,8 @@ pub(crate) enum Suite {
     Model,
     /// 200 JPEG photos in full HD through three filters, beside OpenCV (needs Python with OpenCV)
     Batch,
+    /// What is in 200 JPEG photos, beside OpenCV and ONNX Runtime (needs Python with both, and scripts/get-models)
+    Photos,
     /// How long compiling takes, and the first result of a process
     Startup,
     /// What a million pixels cost in pictures of all sizes, the worst beside the best of nearly the same size

@@ -6,6 +6,7 @@ mod curves;
 mod memory;
 mod model;
 mod peer;
+mod photos;
 mod plot;
 mod report;
 mod sizes;
@@ -55,6 +56,7 @@ pub(crate) fn run(args: &BenchArgs, out: &mut dyn Write) -> anyhow::Result<Outco
         Suite::Fusion => ("fusion", fusion(&device)?),
         Suite::Overhead => ("overhead", overhead(&device, args.explain, out)?),
         Suite::Image => ("image", image(&device)?),
+        Suite::Photos => ("photos", photos::measure(&device)?),
         Suite::Batch => ("batch", batch::measure(&device)?),
         Suite::Sizes => ("sizes", sizes::measure(&device)?),
         Suite::Types => ("types", types::measure(&device)?),
