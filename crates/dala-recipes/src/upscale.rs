@@ -18,8 +18,11 @@ pub const UPSCALE: ModelFile = ModelFile { name: "upscale", recipe: "upscale" };
 /// How far the network looks in each direction, in pixels of the photo: ESPCN's filters come to 5.
 const REACH: usize = 8;
 
-/// Rows and columns of a tile, what it shares with others included.
-const TILE: usize = 256;
+/// Rows and columns of a tile at most, what it shares with others included: some 200 MB for ESPCN.
+const TILE: usize = 512;
+
+/// Tiles have so many rows and columns or a multiple, where that is not too many: other sizes end in parts of vectors.
+const STEP: usize = 16;
 
 /// What the network is asked about its factor with.
 const PROBE: usize = 16;
@@ -70,7 +73,7 @@ impl Upscaler {
         self.factor
     }
 
-    /// The same with tiles of so many rows and columns: larger ones take more memory, and less time for what they share.
+    /// The same with tiles of at most so many rows and columns: larger ones take more memory, and less time for what they share.
     pub fn with_tiles_of(self, pixels: usize) -> Upscaler {
         Upscaler { tile: pixels.max(4 * REACH), ..self }
     }
@@ -119,17 +122,19 @@ struct Window {
     kept: Places<usize>,
 }
 
-/// Windows of one length whose kept parts follow each other; one that is shorter, if the axis is.
+/// As few windows as can be, all of one length and no longer than a tile, whose kept parts follow each other.
 fn windows(size: usize, tile: usize) -> Vec<Window> {
     if size <= tile {
         return vec![Window { start: 0, len: size, kept: 0..size }];
     }
+    let count = (size - 2 * REACH).div_ceil(tile - 2 * REACH);
+    let len = (size + 2 * REACH * (count - 1)).div_ceil(count).next_multiple_of(STEP).min(tile);
     let (mut windows, mut done) = (Vec::new(), 0);
     while done < size {
-        let start = done.saturating_sub(REACH).min(size - tile);
-        let end = start + tile;
+        let start = done.saturating_sub(REACH).min(size - len);
+        let end = start + len;
         let to = if end == size { size } else { end - REACH };
-        windows.push(Window { start, len: tile, kept: done..to });
+        windows.push(Window { start, len, kept: done..to });
         done = to;
     }
     windows
@@ -213,9 +218,13 @@ mod tests {
             for size in [1, 31, 32, 33, 47, 48, 49, 64, 255, 256, 257, 496, 497, 1000] {
                 let windows = windows(size, tile);
                 let mut done = 0;
+                // No more is computed than a step for each window, beside what they share.
+                let (all, shared) =
+                    (windows.iter().map(|window| window.len).sum::<usize>(), 2 * REACH * (windows.len() - 1));
+                assert!(all <= size + shared + STEP * windows.len(), "{size} by {tile}: {all}");
                 for window in &windows {
                     assert_eq!(window.kept.start, done, "{size} by {tile}");
-                    assert_eq!(window.len, tile.min(size));
+                    assert!(window.len <= tile && window.len == windows[0].len);
                     let end = window.start + window.len;
                     assert!(end <= size && window.kept.end > done);
                     assert!(window.start == 0 || window.kept.start >= window.start + REACH);

@@ -121,6 +121,17 @@ fn beside(device: &str, data: &Path, file: &Path, name: &str, scratch: &Path) ->
     }
     let theirs = Memory::parse(&peer.ask("memory")?)?;
     drop(peer);
+    // The first one builds kernels for the others, where there are none yet.
+    in_process(device, file, scratch)?;
+    let ours = in_process(device, file, scratch)?;
+    let file_mib = fs::metadata(file)?.len() as f64 / f64::from(1 << 20);
+    let growth_ratio = ours.growth_mib / theirs.growth_mib;
+    let whole_ratio = ours.whole_mib / theirs.whole_mib;
+    Ok(Row { name: name.to_owned(), file_mib, ours, theirs, growth_ratio, whole_ratio })
+}
+
+/// The same in a process of ours.
+fn in_process(device: &str, file: &Path, scratch: &Path) -> Result<Memory> {
     let mut child = Command::new(std::env::current_exe()?)
         .args(["bench", "peak", "--device", device])
         .stdin(Stdio::piped())
@@ -130,11 +141,7 @@ fn beside(device: &str, data: &Path, file: &Path, name: &str, scratch: &Path) ->
     writeln!(input, "{}\n{}", file.display(), scratch.display())?;
     drop(input);
     let output = child.wait_with_output()?;
-    let ours = Memory::parse(&String::from_utf8_lossy(&output.stdout))?;
-    let file_mib = fs::metadata(file)?.len() as f64 / f64::from(1 << 20);
-    let growth_ratio = ours.growth_mib / theirs.growth_mib;
-    let whole_ratio = ours.whole_mib / theirs.whole_mib;
-    Ok(Row { name: name.to_owned(), file_mib, ours, theirs, growth_ratio, whole_ratio })
+    Memory::parse(&String::from_utf8_lossy(&output.stdout))
 }
 
 /// The memory of this process before and at most while it reads a model and runs it, in KiB.

@@ -41,8 +41,7 @@ pub(super) fn measure(device: &Device) -> Result<Vec<Row>> {
     let text = |path: &Path| path.to_str().map(str::to_owned).context("a path is no text");
     let arguments =
         [text(&pictures)?, text(&photos)?, PHOTOS.to_string(), text(&model)?, text(&classes)?, "2".to_owned()];
-    let mut peer =
-        Peer::start(PYTHON, &arguments.each_ref().map(String::as_str), "OpenCV and ONNX Runtime")?;
+    let mut peer = Peer::start(PYTHON, &arguments.each_ref().map(String::as_str), "OpenCV and ONNX Runtime")?;
     let files = batch::expand(&[&photos])?;
     classify::measured(device, &model, |names_of| {
         let mut best = [f64::INFINITY; 3];
@@ -62,10 +61,7 @@ pub(super) fn measure(device: &Device) -> Result<Vec<Row>> {
         }
         let [ours, one, pooled] = best;
         let row = |base: &str, theirs| Row::new(format!("classify-{PHOTOS}"), base, (ours, theirs));
-        Ok(vec![
-            row("OpenCV and ONNX Runtime, 2 threads", one),
-            row("the same, photos read by 2 threads", pooled),
-        ])
+        Ok(vec![row("OpenCV and ONNX Runtime, 2 threads", one), row("the same, photos read by 2 threads", pooled)])
     })
 }
 
