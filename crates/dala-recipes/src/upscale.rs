@@ -1,6 +1,6 @@
 //! Photos twice as large, by ESPCN: a small network that was trained to make up what is lost when photos are shrunk.
 //!
-//! Large photos are done in tiles, so that the memory of the device does not grow with them. A tile is wider than what is kept of it
+//! Large photos are done in tiles, as large as the device has memory for, so that what they need of it does not grow with them. A tile is wider than what is kept of it
 //! by as much as the network looks around itself, so no seam shows.
 
 use std::ops::Range as Places;
@@ -18,8 +18,14 @@ pub const UPSCALE: ModelFile = ModelFile { name: "upscale", recipe: "upscale" };
 /// How far the network looks in each direction, in pixels of the photo: ESPCN's filters come to 5.
 const REACH: usize = 8;
 
-/// Rows and columns of a tile at most, what it shares with others included: some 200 MB for ESPCN.
-const TILE: usize = 512;
+/// Rows and columns of a tile at most, what it shares with others included. Larger tiles share less, and have more than caches hold.
+const TILES: Places<usize> = 128..1024;
+
+/// What ESPCN takes for a pixel of a tile, in bytes.
+const PIXEL_BYTES: u64 = 800;
+
+/// The part of a device's memory that a tile may take.
+const SHARE: u64 = 16;
 
 /// Tiles have so many rows and columns or a multiple, where that is not too many: other sizes end in parts of vectors.
 const STEP: usize = 16;
@@ -64,7 +70,7 @@ impl Upscaler {
         };
         match factor {
             0 | 1 => Err(model.unfit("it does not make a photo some times as large")),
-            _ => Ok(Upscaler { model, factor, tile: TILE }),
+            _ => Ok(Upscaler { model, factor, tile: tile(device.memory()?.budget) }),
         }
     }
 
@@ -111,6 +117,11 @@ impl Upscaler {
         let profile = photo.profile.clone();
         Ok(Picture { height, width, channels: 3, samples: Samples::U8(result), profile })
     }
+}
+
+/// The rows and columns of tiles that a device with so much memory has room for.
+fn tile(budget: u64) -> usize {
+    ((budget / SHARE / PIXEL_BYTES).isqrt() as usize).clamp(TILES.start, TILES.end)
 }
 
 /// A part of an axis that the network sees at once.
@@ -210,6 +221,11 @@ mod tests {
         ] {
             assert_eq!(upscaler.upscale(&wrong).unwrap_err().code(), "bad_input");
         }
+    }
+
+    #[test]
+    fn tiles_take_a_part_of_the_memory() {
+        assert_eq!((tile(0), tile(1 << 31), tile(16 << 30), tile(u64::MAX)), (128, 409, 1024, 1024));
     }
 
     #[test]
