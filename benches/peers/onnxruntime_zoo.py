@@ -1,4 +1,5 @@
-"""Runs a model of the zoo in ONNX Runtime each time a line comes in, and prints its milliseconds.
+"""Runs a model of the zoo in ONNX Runtime each time a line comes in, and prints its milliseconds. To the line `memory` it answers with
+the memory that it had before it read the model, and with the most that it ever had, in KiB.
 
     python benches/peers/onnxruntime_zoo.py DATA MODEL ID THREADS FOLDER
 
@@ -26,6 +27,20 @@ def golden_inputs(data, entry):
         yield name, whole
 
 
+def memory(field):
+    """A field of what Linux says about this process: VmRSS is its memory, VmHWM the most that it had."""
+    lines = pathlib.Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(field))
+
+
+def forget_peak():
+    """From now on the most that it had is counted anew."""
+    try:
+        pathlib.Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        pass
+
+
 def main(data, file, wanted, threads, folder):
     data, folder = pathlib.Path(data), pathlib.Path(folder)
     (entry,) = (one for one in json.loads((data / "zoo.json").read_text()) if one["id"] == wanted)
@@ -33,14 +48,19 @@ def main(data, file, wanted, threads, folder):
     options.intra_op_num_threads = int(threads)
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    model = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
     given = dict(golden_inputs(data, entry))
+    forget_peak()
+    before = memory("VmRSS")
+    model = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
     inputs = {port.name: given[port.name] for port in model.get_inputs()}
     for number, value in enumerate(inputs.values()):
         np.save(folder / f"{number}.npy", np.asarray(value, order="C"))
     model.run(None, inputs)
     print("ready", flush=True)
-    for _ in sys.stdin:
+    for line in sys.stdin:
+        if line.strip() == "memory":
+            print(before, memory("VmHWM"), flush=True)
+            continue
         start = time.perf_counter()
         model.run(None, inputs)
         print(f"{(time.perf_counter() - start) * 1e3:.4f}", flush=True)

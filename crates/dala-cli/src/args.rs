@@ -421,6 +421,7 @@ Examples:
   dala bench overhead --explain
   dala bench image --device cpu --json
   dala bench model --device cpu
+  dala bench zoo --device cpu --memory
   dala bench batch --device cpu --plot batch.svg")]
 pub(crate) struct BenchArgs {
     /// What is measured
@@ -435,6 +436,9 @@ pub(crate) struct BenchArgs {
     /// Of the zoo, these models alone
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
+    /// Of the zoo, how much memory each model takes
+    #[arg(long)]
+    pub(crate) memory: bool,
     /// Draw the ratios, as SVG
     #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<PathBuf>,
@@ -456,6 +460,8 @@ pub(crate) enum Suite {
     Model,
     /// 200 JPEG photos in full HD through three filters, beside OpenCV (needs Python with OpenCV)
     Batch,
+    /// What is in 200 JPEG photos, beside OpenCV and ONNX Runtime (needs Python with both, and scripts/get-models)
+    Photos,
     /// How long compiling takes, and the first result of a process
     Startup,
     /// What a million pixels cost in pictures of all sizes, the worst beside the best of nearly the same size
@@ -467,6 +473,9 @@ pub(crate) enum Suite {
     /// The first result of this process alone, in milliseconds
     #[value(hide = true)]
     Frame,
+    /// The memory that a model takes in this process alone; its file and the folder of its inputs are lines of the input
+    #[value(hide = true)]
+    Peak,
 }
 
 #[derive(Debug, Args)]

@@ -1,8 +1,12 @@
 //! `dala classify`: what a network sees in photos.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
+use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -14,12 +18,15 @@ use crate::args::ClassifyArgs;
 use crate::device;
 use crate::onnx::{self, KERNEL, described};
 use crate::output::{self, Outcome};
-use crate::picture::{self, HostPicture};
-use crate::source::summary;
+use crate::picture;
 use crate::terminal::is_utf8;
 
 /// The model that is used if none is named.
 const DEFAULT_MODEL: &str = "mobilenet_v2.onnx";
+/// For how many sizes of photos plans are kept, each with room for a photo.
+const KEPT_SIZES: usize = 8;
+/// Photos that wait for the device, beside those that are being read.
+const AHEAD: usize = 2;
 /// How long the bar of a certain class is.
 const BAR_WIDTH: usize = 24;
 
@@ -67,36 +74,32 @@ pub(crate) fn run(args: &ClassifyArgs, out: &mut dyn Write) -> Result<Outcome> {
         }
     };
     let model = onnx::open(&file)?;
-    let network = Classifier::of(&model, args.raw).with_context(|| file.display().to_string())?;
-    let labels = labels(args.labels.as_deref(), network.classes)?;
+    let classifier = Classifier::of(&model, args.raw).with_context(|| file.display().to_string())?;
+    let labels = labels(args.labels.as_deref(), classifier.classes)?;
     let device = device::open(&args.device)?;
     device.add_model(KERNEL, &model).with_context(|| file.display().to_string())?;
 
     let bar = if is_utf8() { unicode_bar } else { plain_bar };
-    let mut ready: Option<Ready> = None;
+    let mut network = Network::new(&classifier, &device)?;
     let mut photos = Vec::new();
-    for photo in &args.photos {
-        let picture = picture::read(photo, None)?;
-        let picture = HostPicture::of_levels(picture.shape.clone(), picture.into_levels());
-        // Photos of one size share their plan.
-        let plan = match ready.take() {
-            Some(own) if own.photo.shape() == &picture.shape => own,
-            _ => network.prepare(&device, &picture)?,
+    network.each(&args.photos, |photo, scores, milliseconds, done| {
+        let seen = Seen {
+            photo: photo.display().to_string(),
+            milliseconds,
+            classes: classifier.best(&scores, &labels, args.top),
         };
-        let (scores, milliseconds) = plan.run(&picture)?;
-        let seen = network.seen(photo, &scores, milliseconds, &labels, args.top);
         if args.json {
             photos.push(seen);
         } else {
             if photo != &args.photos[0] {
                 writeln!(out)?;
             }
-            print(out, &seen, &summary(&plan.plan), bar)?;
+            print(out, &seen, done, bar)?;
             // The next photo may take a while.
             out.flush()?;
         }
-        ready = Some(plan);
-    }
+        Ok(())
+    })?;
     if args.json {
         let device = device.info().backend.name();
         output::json(out, &Answer { model: file.display().to_string(), device, photos })?;
@@ -152,39 +155,8 @@ impl Classifier {
         Ok(Classifier { height, width, output, axis, classes, softmax, raw })
     }
 
-    /// From the photo to probabilities as one plan.
-    fn prepare(&self, device: &Device, picture: &HostPicture) -> Result<Ready> {
-        let photo = Buffer::reserve(device, DType::U8, picture.shape.clone())?;
-        let scores = Buffer::reserve(device, DType::F32, self.output.clone())?;
-        let input = Transient::new().named("input").shape([1, 3, self.height, self.width]);
-        // The margin that networks for 224 by 224 pixels are tested with.
-        let short = (self.height.max(self.width) * 256).div_ceil(224);
-        let fit = Params::new()
-            .with("size", vec![self.height as i64, self.width as i64])
-            .with("fit", "crop")
-            .with("resize", short as i64)
-            .with("normalize", true);
-        let mut pipeline = Pipeline::new().named(&photo, "photo").named(&scores, "scores").stage(Stage::run_kernel(
-            "preprocess",
-            [&photo],
-            &input,
-            fit,
-        ));
-        if self.softmax {
-            let logits = Transient::new().named("logits");
-            let along = [("axis", self.axis as i64)];
-            pipeline.push(Stage::run_kernel(KERNEL, [&input], &logits, ()));
-            pipeline.push(Stage::run_kernel("softmax", [&logits], &scores, along));
-        } else {
-            pipeline.push(Stage::run_kernel(KERNEL, [&input], &scores, ()));
-        }
-        let plan = device.compile(&pipeline)?;
-        plan.warm_up()?;
-        Ok(Ready { plan, photo, scores })
-    }
-
     /// The best classes of a photo, the best first.
-    fn seen(&self, photo: &Path, scores: &[f32], milliseconds: f64, labels: &[String], top: usize) -> Seen {
+    fn best(&self, scores: &[f32], labels: &[String], top: usize) -> Vec<Class> {
         let mut order: Vec<usize> = (0..scores.len()).collect();
         order.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
         let class = |index: usize| Class {
@@ -192,8 +164,7 @@ impl Classifier {
             label: labels.get(index).cloned().unwrap_or_else(|| format!("class {index}")),
             score: if self.raw { Score::Value(scores[index]) } else { Score::Probability(scores[index]) },
         };
-        let classes = order.into_iter().take(top).map(class).collect();
-        Seen { photo: photo.display().to_string(), milliseconds, classes }
+        order.into_iter().take(top).map(class).collect()
     }
 }
 
@@ -205,22 +176,151 @@ fn ends_in_softmax(model: &Model) -> Result<bool> {
     Ok(ends.any(|layer| layer.op.name() == "Softmax"))
 }
 
-/// A plan for photos of one size.
-struct Ready {
+/// A network that is ready for photos of any size: what makes them fit is a plan for each size, and the network is one for all.
+struct Network<'a> {
+    classifier: &'a Classifier,
+    device: &'a Device,
     plan: Plan,
-    photo: Buffer,
+    input: Buffer,
     scores: Buffer,
+    /// The latest first.
+    fits: VecDeque<Fit>,
 }
 
-impl Ready {
-    /// The scores of a photo, and how many milliseconds the device took.
-    fn run(&self, picture: &HostPicture) -> Result<(Vec<f32>, f64)> {
-        picture.write_to(&self.photo)?;
+/// Makes photos of one size fit the network.
+struct Fit {
+    plan: Plan,
+    photo: Buffer,
+}
+
+impl<'a> Network<'a> {
+    /// For a model that the device has as [`KERNEL`].
+    fn new(classifier: &'a Classifier, device: &'a Device) -> Result<Network<'a>> {
+        let input = Buffer::reserve(device, DType::F32, [1, 3, classifier.height, classifier.width])?;
+        let scores = Buffer::reserve(device, DType::F32, classifier.output.clone())?;
+        let mut pipeline = Pipeline::new().named(&input, "input").named(&scores, "scores");
+        if classifier.softmax {
+            let logits = Transient::new().named("logits");
+            let along = [("axis", classifier.axis as i64)];
+            pipeline.push(Stage::run_kernel(KERNEL, [&input], &logits, ()));
+            pipeline.push(Stage::run_kernel("softmax", [&logits], &scores, along));
+        } else {
+            pipeline.push(Stage::run_kernel(KERNEL, [&input], &scores, ()));
+        }
+        let plan = device.compile(&pipeline)?;
+        plan.warm_up()?;
+        Ok(Network { classifier, device, plan, input, scores, fits: VecDeque::new() })
+    }
+
+    /// What fits photos of that shape.
+    fn fit(&mut self, shape: &Shape) -> Result<&Fit> {
+        let known = self.fits.iter().position(|fit| fit.photo.shape() == shape).and_then(|at| self.fits.remove(at));
+        let fit = match known {
+            Some(fit) => fit,
+            None => self.new_fit(shape)?,
+        };
+        self.fits.truncate(KEPT_SIZES - 1);
+        self.fits.push_front(fit);
+        self.fits.front().context("there is no plan")
+    }
+
+    fn new_fit(&self, shape: &Shape) -> Result<Fit> {
+        let Classifier { height, width, .. } = *self.classifier;
+        let photo = Buffer::reserve(self.device, DType::U8, shape.clone())?;
+        // The margin that networks for 224 by 224 pixels are tested with.
+        let short = (height.max(width) * 256).div_ceil(224);
+        let fit = Params::new()
+            .with("size", vec![height as i64, width as i64])
+            .with("fit", "crop")
+            .with("resize", short as i64)
+            .with("normalize", true);
+        let stage = Stage::run_kernel("preprocess", [&photo], &self.input, fit);
+        let pipeline = Pipeline::new().named(&photo, "photo").named(&self.input, "input").stage(stage);
+        Ok(Fit { plan: self.device.compile(&pipeline)?, photo })
+    }
+
+    /// The scores of a photo, how many milliseconds the device took, and what it did.
+    fn run(&mut self, levels: &[u8], shape: &Shape) -> Result<(Vec<f32>, f64, String)> {
+        let fit = self.fit(shape)?;
+        fit.photo.write(levels)?;
         let start = Instant::now();
+        fit.plan.run()?;
+        let fitting = fit.plan.launches();
         self.plan.run()?;
         let milliseconds = start.elapsed().as_secs_f64() * 1e3;
-        Ok((self.scores.read::<f32>()?, milliseconds))
+        let (stages, launches) = (2 + usize::from(self.classifier.softmax), fitting + self.plan.launches());
+        let done = format!("{stages} stages in {launches} launches on {}", self.device.info().backend.name());
+        Ok((self.scores.read::<f32>()?, milliseconds, done))
     }
+
+    /// Reads photos and runs the network on them. Photos are read by several threads while the device computes, and come in their
+    /// order: `then` gets the scores of each, how many milliseconds the device took, and what it did.
+    fn each(
+        &mut self,
+        photos: &[PathBuf],
+        mut then: impl FnMut(&PathBuf, Vec<f32>, f64, &str) -> Result<()>,
+    ) -> Result<()> {
+        let threads = thread::available_parallelism().map_or(1, usize::from).min(photos.len());
+        let next = AtomicUsize::new(0);
+        // A photo has a place before it is read, and until it was computed: only so many are in memory.
+        let (take, places) = sync_channel::<()>(threads + AHEAD);
+        let (read, arrived) = channel();
+        let work = |take: SyncSender<()>, read: Sender<(usize, Result<(Vec<u8>, Shape)>)>| {
+            while take.send(()).is_ok() {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some(photo) = photos.get(number) else { return };
+                let picture = picture::read(photo, None).map(|picture| (picture.shape.clone(), picture.into_levels()));
+                if read.send((number, picture.map(|(shape, levels)| (levels, shape)))).is_err() {
+                    return;
+                }
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                let (take, read) = (take.clone(), read.clone());
+                scope.spawn(|| work(take, read));
+            }
+            drop((take, read));
+            // What ends this ends the threads as well: nobody takes what they send.
+            let (places, arrived) = (places, arrived);
+            let mut early = BTreeMap::new();
+            for (number, photo) in photos.iter().enumerate() {
+                let picture = loop {
+                    if let Some(picture) = early.remove(&number) {
+                        break picture;
+                    }
+                    let (number, picture) = arrived.recv().context("a thread that reads photos has ended")?;
+                    early.insert(number, picture);
+                };
+                let (levels, shape) = picture?;
+                let (scores, milliseconds, done) = self.run(&levels, &shape)?;
+                then(photo, scores, milliseconds, &done)?;
+                places.recv().context("a thread that reads photos has ended")?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Names the best class of photos with the model that is used if none is named. For measurements.
+pub(crate) fn measured<T>(
+    device: &Device,
+    file: &Path,
+    measure: impl FnOnce(&mut dyn FnMut(&[PathBuf]) -> Result<Vec<String>>) -> Result<T>,
+) -> Result<T> {
+    let model = onnx::open(file)?;
+    let classifier = Classifier::of(&model, false)?;
+    let labels = labels(None, classifier.classes)?;
+    device.add_model(KERNEL, &model)?;
+    let mut network = Network::new(&classifier, device)?;
+    measure(&mut |photos| {
+        let mut names = Vec::with_capacity(photos.len());
+        network.each(photos, |_, scores, _, _| {
+            names.extend(classifier.best(&scores, &labels, 1).pop().map(|class| class.label));
+            Ok(())
+        })?;
+        Ok(names)
+    })
 }
 
 /// The names of the classes; none if nobody knows them.

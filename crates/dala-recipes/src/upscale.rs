@@ -1,6 +1,6 @@
 //! Photos twice as large, by ESPCN: a small network that was trained to make up what is lost when photos are shrunk.
 //!
-//! Large photos are done in tiles, so that the memory of the device does not grow with them. A tile is wider than what is kept of it
+//! Large photos are done in tiles, as large as the device has memory for, so that what they need of it does not grow with them. A tile is wider than what is kept of it
 //! by as much as the network looks around itself, so no seam shows.
 
 use std::ops::Range as Places;
@@ -18,8 +18,17 @@ pub const UPSCALE: ModelFile = ModelFile { name: "upscale", recipe: "upscale" };
 /// How far the network looks in each direction, in pixels of the photo: ESPCN's filters come to 5.
 const REACH: usize = 8;
 
-/// Rows and columns of a tile, what it shares with others included.
-const TILE: usize = 256;
+/// Rows and columns of a tile at most, what it shares with others included. Larger tiles share less, and have more than caches hold.
+const TILES: Places<usize> = 128..1024;
+
+/// What ESPCN takes for a pixel of a tile, in bytes.
+const PIXEL_BYTES: u64 = 800;
+
+/// The part of a device's memory that a tile may take.
+const SHARE: u64 = 16;
+
+/// Tiles have so many rows and columns or a multiple, where that is not too many: other sizes end in parts of vectors.
+const STEP: usize = 16;
 
 /// What the network is asked about its factor with.
 const PROBE: usize = 16;
@@ -61,7 +70,7 @@ impl Upscaler {
         };
         match factor {
             0 | 1 => Err(model.unfit("it does not make a photo some times as large")),
-            _ => Ok(Upscaler { model, factor, tile: TILE }),
+            _ => Ok(Upscaler { model, factor, tile: tile(device.memory()?.budget) }),
         }
     }
 
@@ -70,7 +79,7 @@ impl Upscaler {
         self.factor
     }
 
-    /// The same with tiles of so many rows and columns: larger ones take more memory, and less time for what they share.
+    /// The same with tiles of at most so many rows and columns: larger ones take more memory, and less time for what they share.
     pub fn with_tiles_of(self, pixels: usize) -> Upscaler {
         Upscaler { tile: pixels.max(4 * REACH), ..self }
     }
@@ -110,6 +119,11 @@ impl Upscaler {
     }
 }
 
+/// The rows and columns of tiles that a device with so much memory has room for.
+fn tile(budget: u64) -> usize {
+    ((budget / SHARE / PIXEL_BYTES).isqrt() as usize).clamp(TILES.start, TILES.end)
+}
+
 /// A part of an axis that the network sees at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Window {
@@ -119,17 +133,19 @@ struct Window {
     kept: Places<usize>,
 }
 
-/// Windows of one length whose kept parts follow each other; one that is shorter, if the axis is.
+/// As few windows as can be, all of one length and no longer than a tile, whose kept parts follow each other.
 fn windows(size: usize, tile: usize) -> Vec<Window> {
     if size <= tile {
         return vec![Window { start: 0, len: size, kept: 0..size }];
     }
+    let count = (size - 2 * REACH).div_ceil(tile - 2 * REACH);
+    let len = (size + 2 * REACH * (count - 1)).div_ceil(count).next_multiple_of(STEP).min(tile);
     let (mut windows, mut done) = (Vec::new(), 0);
     while done < size {
-        let start = done.saturating_sub(REACH).min(size - tile);
-        let end = start + tile;
+        let start = done.saturating_sub(REACH).min(size - len);
+        let end = start + len;
         let to = if end == size { size } else { end - REACH };
-        windows.push(Window { start, len: tile, kept: done..to });
+        windows.push(Window { start, len, kept: done..to });
         done = to;
     }
     windows
@@ -208,14 +224,23 @@ mod tests {
     }
 
     #[test]
+    fn tiles_take_a_part_of_the_memory() {
+        assert_eq!((tile(0), tile(1 << 31), tile(16 << 30), tile(u64::MAX)), (128, 409, 1024, 1024));
+    }
+
+    #[test]
     fn kept_parts_follow_each_other_and_are_far_from_seams() {
         for tile in [32, 33, 256] {
             for size in [1, 31, 32, 33, 47, 48, 49, 64, 255, 256, 257, 496, 497, 1000] {
                 let windows = windows(size, tile);
                 let mut done = 0;
+                // No more is computed than a step for each window, beside what they share.
+                let (all, shared) =
+                    (windows.iter().map(|window| window.len).sum::<usize>(), 2 * REACH * (windows.len() - 1));
+                assert!(all <= size + shared + STEP * windows.len(), "{size} by {tile}: {all}");
                 for window in &windows {
                     assert_eq!(window.kept.start, done, "{size} by {tile}");
-                    assert_eq!(window.len, tile.min(size));
+                    assert!(window.len <= tile && window.len == windows[0].len);
                     let end = window.start + window.len;
                     assert!(end <= size && window.kept.end > done);
                     assert!(window.start == 0 || window.kept.start >= window.start + REACH);

@@ -1,9 +1,14 @@
 //! Typed data on the host: what a reference computes on, and what a front end shows.
 
+use std::borrow::Cow;
+
 use half::{bf16, f16};
 
 use crate::dtype::with_dtypes;
 use crate::{DType, Element, Scalar};
+
+/// What is read from bytes has room for whole pieces of so many.
+const ROOM_STEP: usize = 512;
 
 macro_rules! declare {
     ($($variant:ident, $rust:ty, $name:literal, $size:literal, $doc:literal;)+) => {
@@ -29,12 +34,16 @@ macro_rules! declare {
                 }
             }
 
-            /// The elements in little-endian `bytes`; bytes past the last whole element are left out.
+            /// The elements in little-endian `bytes`; bytes past the last whole element are left out. There is room for whole
+            /// vectors of any device at the end.
             pub fn from_bytes(dtype: DType, bytes: &[u8]) -> Data {
                 match dtype {
-                    $(DType::$variant => Data::$variant(
-                        bytes.as_chunks().0.iter().map(|chunk| <$rust>::from_le_bytes(*chunk)).collect(),
-                    ),)+
+                    $(DType::$variant => {
+                        let chunks = bytes.as_chunks().0;
+                        let mut values = Vec::with_capacity(bytes.len().next_multiple_of(ROOM_STEP) / dtype.size());
+                        values.extend(chunks.iter().map(|chunk| <$rust>::from_le_bytes(*chunk)));
+                        Data::$variant(values)
+                    })+
                 }
             }
         }
@@ -74,7 +83,20 @@ impl Data {
 
     /// The elements as little-endian bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
-        each!(self, values => values.iter().flat_map(|value| value.to_le_bytes()).collect())
+        self.as_bytes().into_owned()
+    }
+
+    /// The same where they are, on machines of that order.
+    pub fn as_bytes(&self) -> Cow<'_, [u8]> {
+        if cfg!(target_endian = "little") {
+            return Cow::Borrowed(each!(self, values => bytemuck::cast_slice(values)));
+        }
+        Cow::Owned(each!(self, values => values.iter().flat_map(|value| value.to_le_bytes()).collect()))
+    }
+
+    /// The bytes that its memory has room for, at least as many as the elements have.
+    pub fn room_bytes(&self) -> usize {
+        each!(self, values => values.capacity()).saturating_mul(self.dtype().size())
     }
 }
 

@@ -23,7 +23,7 @@ const KEPT: usize = 16;
 const ROUNDS: usize = 3;
 
 /// A folder that goes away.
-struct Temporary(PathBuf);
+pub(super) struct Temporary(pub(super) PathBuf);
 
 impl Drop for Temporary {
     fn drop(&mut self) {
@@ -82,7 +82,7 @@ fn same(ours: &Path, theirs: &Path) -> Result<()> {
 }
 
 /// Made up, but as large as photos are.
-fn write_photos(folder: &Path, count: usize) -> Result<()> {
+pub(super) fn write_photos(folder: &Path, count: usize) -> Result<()> {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let write = |first: usize| -> Result<()> {
         (first..count).step_by(threads).try_for_each(|number| {

@@ -3,8 +3,10 @@
 mod bare;
 mod batch;
 mod curves;
+mod memory;
 mod model;
 mod peer;
+mod photos;
 mod plot;
 mod report;
 mod sizes;
@@ -36,10 +38,16 @@ pub(crate) fn run(args: &BenchArgs, out: &mut dyn Write) -> anyhow::Result<Outco
     if let Suite::Frame = args.suite {
         return frame(&args.device, args.explain, out);
     }
+    if let Suite::Peak = args.suite {
+        return memory::own(&args.device, out);
+    }
+    if args.memory {
+        return memory::run(args, out);
+    }
     let device = device::open(&args.device)?;
     let mut details = None;
     let (suite, rows) = match args.suite {
-        Suite::Frame => return Ok(Outcome::Success),
+        Suite::Frame | Suite::Peak => return Ok(Outcome::Success),
         Suite::Model => {
             let (rows, found) = model::measure(&device, args.explain, out)?;
             details = Some(found);
@@ -48,6 +56,7 @@ pub(crate) fn run(args: &BenchArgs, out: &mut dyn Write) -> anyhow::Result<Outco
         Suite::Fusion => ("fusion", fusion(&device)?),
         Suite::Overhead => ("overhead", overhead(&device, args.explain, out)?),
         Suite::Image => ("image", image(&device)?),
+        Suite::Photos => ("photos", photos::measure(&device)?),
         Suite::Batch => ("batch", batch::measure(&device)?),
         Suite::Sizes => ("sizes", sizes::measure(&device)?),
         Suite::Types => ("types", types::measure(&device)?),

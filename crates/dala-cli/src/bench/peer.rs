@@ -38,10 +38,15 @@ impl Peer {
         Ok(line.trim().to_owned())
     }
 
+    /// What it answers to a line.
+    pub(super) fn ask(&mut self, what: &str) -> Result<String> {
+        writeln!(self.input, "{what}")?;
+        self.line()
+    }
+
     /// The milliseconds of one run.
     pub(super) fn time(&mut self, what: &str) -> Result<f64> {
-        writeln!(self.input, "{what}")?;
-        let line = self.line()?;
+        let line = self.ask(what)?;
         line.parse().with_context(|| format!("the peer said {line}"))
     }
 }

@@ -15,7 +15,7 @@ use super::report::{Row, milliseconds};
 use crate::{onnx, tensor_file};
 
 const ONNX_RUNTIME: &str = include_str!("../../../../benches/peers/onnxruntime_zoo.py");
-const BASE: &str = "ONNX Runtime, 2 threads";
+pub(super) const BASE: &str = "ONNX Runtime, 2 threads";
 
 const WARM_UPS: usize = 2;
 const ROUNDS: usize = 12;
@@ -25,25 +25,37 @@ const FEWEST_ROUNDS: usize = 2;
 
 /// A row for each model that is there, the slowest beside the other first, and their geometric mean.
 pub(super) fn measure(device: &Device, only: &[String]) -> Result<Vec<Row>> {
-    let (data, models) = (folder("DALA_ZOO_DATA", "zoo-data")?, folder("DALA_ZOO", "zoo")?);
-    let text = std::fs::read_to_string(data.join("zoo.json"))
-        .with_context(|| format!("{} is missing: run scripts/zoo", data.join("zoo.json").display()))?;
-    let zoo: Value = serde_json::from_str(&text)?;
-    let mut rows = Vec::new();
-    for id in zoo.as_array().into_iter().flatten().filter_map(|entry| entry["id"].as_str()) {
-        let file = models.join(format!("{id}.onnx"));
-        if file.is_file() && (only.is_empty() || only.iter().any(|own| own == id)) {
-            rows.push(beside(device, &data, &file, id).with_context(|| id.to_owned())?);
-        }
-    }
-    if rows.is_empty() {
-        bail!("none of the models is in {}: run scripts/zoo", models.display());
-    }
+    let data = data()?;
+    let mut rows = models(&data, only)?
+        .into_iter()
+        .map(|(id, file)| beside(device, &data, &file, &id).context(id))
+        .collect::<Result<Vec<_>>>()?;
     rows.sort_by(|a, b| b.ratio.total_cmp(&a.ratio));
     let mean = |of: fn(&Row) -> f64| (rows.iter().map(|row| of(row).ln()).sum::<f64>() / rows.len() as f64).exp();
     let means = (mean(|row| row.ours_ms), mean(|row| row.base_ms));
     rows.push(Row::new(format!("geometric mean of {}", rows.len()), BASE, means));
     Ok(rows)
+}
+
+/// Where the inputs are.
+pub(super) fn data() -> Result<PathBuf> {
+    folder("DALA_ZOO_DATA", "zoo-data")
+}
+
+/// The models that are there, at least one: names and files.
+pub(super) fn models(data: &Path, only: &[String]) -> Result<Vec<(String, PathBuf)>> {
+    let models = folder("DALA_ZOO", "zoo")?;
+    let text = std::fs::read_to_string(data.join("zoo.json"))
+        .with_context(|| format!("{} is missing: run scripts/zoo", data.join("zoo.json").display()))?;
+    let zoo: Value = serde_json::from_str(&text)?;
+    let ids = zoo.as_array().into_iter().flatten().filter_map(|entry| entry["id"].as_str());
+    let wanted = ids.filter(|id| only.is_empty() || only.iter().any(|own| own == id));
+    let files = wanted.map(|id| (id.to_owned(), models.join(format!("{id}.onnx"))));
+    let there: Vec<(String, PathBuf)> = files.filter(|(_, file)| file.is_file()).collect();
+    if there.is_empty() {
+        bail!("none of the models is in {}: run scripts/zoo", models.display());
+    }
+    Ok(there)
 }
 
 /// A folder that a variable names, or one of that name where `scripts/zoo` puts it.
@@ -54,20 +66,36 @@ fn folder(variable: &str, name: &str) -> Result<PathBuf> {
     }
 }
 
-/// A model and ONNX Runtime in turn, on the same inputs.
-fn beside(device: &Device, data: &Path, file: &Path, id: &str) -> Result<Row> {
+/// A folder for the inputs of a model, to be removed.
+pub(super) fn scratch(id: &str) -> Result<PathBuf> {
     let scratch = env::temp_dir().join(format!("dala-bench-{}-{id}", std::process::id()));
     std::fs::create_dir_all(&scratch)?;
+    Ok(scratch)
+}
+
+/// ONNX Runtime with a model that it ran once; its inputs are in a folder then.
+pub(super) fn peer(data: &Path, file: &Path, id: &str, scratch: &Path) -> Result<Peer> {
     let text = |path: &Path| path.to_str().map(str::to_owned).context("a path is no text");
-    let arguments = [text(data)?, text(file)?, id.to_owned(), "2".to_owned(), text(&scratch)?];
-    let needs = "ONNX Runtime and safetensors";
-    let mut peer = Peer::start(ONNX_RUNTIME, &arguments.each_ref().map(String::as_str), needs)?;
-    let model = onnx::open(file)?;
-    let input = |number: usize| -> Result<Buffer> {
-        let (data, shape) = tensor_file::read(&scratch.join(format!("{number}.npy")))?;
+    let arguments = [text(data)?, text(file)?, id.to_owned(), "2".to_owned(), text(scratch)?];
+    Peer::start(ONNX_RUNTIME, &arguments.each_ref().map(String::as_str), "ONNX Runtime and safetensors")
+}
+
+/// The inputs in a folder, in their order.
+pub(super) fn inputs(device: &Device, folder: &Path) -> Result<Vec<Buffer>> {
+    let files = (0..).map(|number: usize| folder.join(format!("{number}.npy"))).take_while(|file| file.is_file());
+    let input = |file: PathBuf| -> Result<Buffer> {
+        let (data, shape) = tensor_file::read(&file)?;
         Ok(Buffer::from_bytes(device, &data.to_bytes(), data.dtype(), Shape::from(shape))?)
     };
-    let inputs = (0..model.inputs().len()).map(input).collect::<Result<Vec<_>>>();
+    files.map(input).collect()
+}
+
+/// A model and ONNX Runtime in turn, on the same inputs.
+fn beside(device: &Device, data: &Path, file: &Path, id: &str) -> Result<Row> {
+    let scratch = scratch(id)?;
+    let mut peer = peer(data, file, id, &scratch)?;
+    let model = onnx::open(file)?;
+    let inputs = inputs(device, &scratch);
     std::fs::remove_dir_all(&scratch)?;
     let inputs = inputs?;
     let operands: Vec<&Buffer> = inputs.iter().collect();

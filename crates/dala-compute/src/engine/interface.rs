@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dala_plan::DeviceFacts;
+use dala_spec::Data;
 
 use super::error::EngineError;
 #[cfg(feature = "graphics")]
@@ -25,6 +26,10 @@ pub(crate) trait Engine: Send + Sync {
     fn facts(&self) -> &DeviceFacts;
     /// Memory for at least `bytes` bytes, with undefined contents.
     fn allocate(&self, bytes: u64) -> Result<Memory, EngineError>;
+    /// Memory over data of the host's, which launches only read; none if the device has to have a copy.
+    fn adopt(&self, _data: &Arc<Data>) -> Option<Memory> {
+        None
+    }
     /// Copies `data` to the start of `memory`. When it returns, the data has arrived.
     fn upload(&self, memory: &Memory, data: &[u8]) -> Result<(), EngineError>;
     /// Copies the start of `memory` to `into`.

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use dala_spec::Data;
+
 use super::account::{Account, Reservation};
 use crate::engine::{Engine, EngineError, Memory, caught};
 
@@ -71,6 +73,18 @@ impl MemoryPool {
         let allocation = self.reserve(bytes)?;
         self.memory(&allocation)?;
         Ok(allocation)
+    }
+
+    /// Memory with data that launches only read: the data itself where the device can read it, which then counts as the host's.
+    pub(crate) fn constant(&self, data: &Arc<Data>) -> Result<Allocation, EngineError> {
+        if let Some(memory) = self.engine.adopt(data) {
+            let bytes = memory.capacity as usize;
+            return Ok(Allocation { bytes, memory: OnceLock::from(memory), _reservation: self.account.reserve(0)? });
+        }
+        let bytes = data.as_bytes();
+        let memory = self.allocate(bytes.len())?;
+        self.upload(&memory, &bytes)?;
+        Ok(memory)
     }
 
     /// Bytes that the engine holds, used or not. Asked by the thread that drives the device.

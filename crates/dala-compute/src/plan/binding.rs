@@ -113,7 +113,8 @@ impl Bound {
     }
 }
 
-/// Brings constants to the device: lets it compute those that are made of others, and copies those that are given.
+/// Brings constants to the device: lets it compute those that are made of others, and has those that are given
+/// where it reads them.
 fn bring(
     constants: &[Constant],
     preparation: &Mutex<Option<Box<Compiled>>>,
@@ -127,12 +128,7 @@ fn bring(
     // What only it needs is let go of before the rest is copied.
     *preparation = None;
     let own = |constant: &Constant| match constant {
-        Constant::Given(data) => {
-            let bytes = data.to_bytes();
-            let memory = pool.allocate(bytes.len())?;
-            pool.upload(&memory, &bytes)?;
-            Ok(Arc::new(memory))
-        }
+        Constant::Given(data) => pool.constant(data).map(Arc::new),
         Constant::Prepared { buffer, .. } => prepared
             .get(*buffer)
             .cloned()

@@ -18,7 +18,6 @@ mod verify;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use dala_plan::Blueprint;
 use smallvec::SmallVec;
@@ -36,8 +35,8 @@ pub(crate) use binding::Bound;
 pub(crate) use cache::over_words;
 pub(crate) use cache::{Calls, KernelCall};
 pub(crate) use compiled::{Compiled, Values};
-use run::Kept;
 pub use profile::LaunchTime;
+use run::Kept;
 pub(crate) use run::{Keeps, Run};
 pub use verify::{Difference, Verification};
 

@@ -37,6 +37,8 @@ pub(crate) const NOT_RUN: &[Exception] = &[
     never("dala bench image --device cpu", PACKAGES),
     never("dala bench batch --device cpu", PACKAGES),
     never("dala bench model --device cpu", PACKAGES),
+    never("dala bench photos --device cpu", PACKAGES),
+    never("dala bench zoo --device cpu --memory", PACKAGES),
     never("dala bench sizes --device cpu", BY_HAND),
     never("dala bench types --device cpu", BY_HAND),
     never("pip install -r benches/peers/requirements.txt", PACKAGES),

@@ -8,12 +8,26 @@ use smallvec::SmallVec;
 use super::super::error::EngineError;
 use super::super::launch::Launch;
 use super::code::NotReady;
-use super::memory::{lock, piece};
+use super::memory::{CpuBlock, Name, lock, piece};
 use super::ready::{Length, Ready};
 use super::server::Taken;
 
 /// How many forms of a step are kept: more would be looked through in vain where every launch has other values.
 const FORMS: usize = 8;
+
+/// Which of the reads and outputs each buffer of a kernel is.
+type Roles = SmallVec<[u8; 6]>;
+
+/// The roles of a launch as it was described.
+pub(super) fn roles(launch: &Launch, taken: Option<&Taken>) -> Result<Roles, EngineError> {
+    let names = launch.reads.iter().chain(&launch.outputs).map(|memory| piece(memory).map(CpuBlock::name));
+    let names = names.collect::<Result<SmallVec<[Name; 6]>, _>>()?;
+    let role = |buffer: &Name| {
+        let role = names.iter().position(|name| name == buffer);
+        role.map(|role| role as u8).ok_or_else(|| EngineError::internal("a launch over unknown memory"))
+    };
+    taken.iter().flat_map(|taken| &taken.buffers).map(role).collect()
+}
 
 /// What is kept of the launches of one step.
 #[derive(Default)]
@@ -24,8 +38,7 @@ struct Form {
     sizes: Sizes,
     /// None if there is nothing to do.
     taken: Option<Taken>,
-    /// Which of the reads and outputs each buffer of the kernel is.
-    roles: SmallVec<[u8; 6]>,
+    roles: Roles,
     length: Arc<Length>,
     /// The last one, and where its memory was.
     ready: Option<(SmallVec<[usize; 6]>, Arc<Ready>)>,
@@ -69,18 +82,13 @@ impl Forms {
         &self,
         Shape { places, sizes }: Shape,
         flushes: bool,
-        describe: impl FnOnce() -> Result<(Option<Taken>, Arc<Length>), NotReady>,
+        describe: impl FnOnce() -> Result<(Option<Taken>, Roles, Arc<Length>), NotReady>,
     ) -> Result<Option<Arc<Ready>>, NotReady> {
         let mut forms = lock(&self.0);
         let place = match forms.iter().position(|form| form.sizes == sizes) {
             Some(place) => place,
             None => {
-                let (taken, length) = describe()?;
-                let role = |buffer: &*mut u8| {
-                    let role = places.iter().position(|place| *place == buffer.addr());
-                    role.map(|role| role as u8).ok_or_else(|| EngineError::internal("a launch over unknown memory"))
-                };
-                let roles = taken.iter().flat_map(|taken| &taken.buffers).map(role).collect::<Result<_, _>>()?;
+                let (taken, roles, length) = describe()?;
                 if forms.len() == FORMS {
                     forms.remove(0);
                 }

@@ -1,4 +1,4 @@
-//! The CPU as a device: the engine's compiler and memory, and threads of our own.
+//! The CPU as a device: the engine's compiler, and threads and memory of our own.
 //!
 //! The engine's threads wait by yielding, so that the device nearly stands still beside any other load, and a launch costs
 //! it 9 µs. Here a launch is described to the engine once, on its thread ([`server`]); what comes of it is code ([`code`]), pointers
@@ -13,32 +13,32 @@ mod server;
 mod subnormal;
 mod workers;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use cubecl::MemoryScope;
 use cubecl::client::Client;
 use cubecl::device::DeviceId;
 use cubecl::prelude::{CubeKernel, KernelId};
-use cubecl::server::{Handle, ServerError};
+use cubecl::server::Handle;
 use cubecl_environment::stream::StreamId;
 use dala_kernels::launch as kernels;
 use dala_plan::{DeviceFacts, Task};
+use dala_spec::Data;
 use smallvec::SmallVec;
 
 use super::adapter::Adapter;
 use super::ending::EngineCall;
 use super::error::EngineError;
-use super::guard::guarded;
 use super::heap;
 use super::held::HeldThread;
 use super::interface::{Engine, Synchronisation};
 use super::launch::{Launch, Memory, Sequence};
 use code::NotReady;
-use forms::{Forms, Shape};
-use memory::{Chunk, CpuBlock, SharedHeap, lock, piece};
+use forms::{Forms, Shape, roles};
+use memory::{Chunk, CpuBlock, Held, SharedHeap, Spare, lock, piece};
 use ready::{Length, Pass, Ready};
 use server::{Taken, TakingServer, codes, taken};
 
@@ -69,7 +69,9 @@ pub(crate) struct CpuEngine {
     facts: DeviceFacts,
     thread: Arc<HeldThread>,
     client: Client,
+    stream: StreamId,
     heap: SharedHeap,
+    spare: Arc<Mutex<Spare>>,
     /// How many pieces of memory hold a failure.
     failed: Arc<AtomicUsize>,
     /// Kernels whose machine code was made.
@@ -89,8 +91,9 @@ impl CpuEngine {
         let mut client = adapter.client.clone();
         // Far from the ids that the engine counts up for threads.
         let value = (1 << 32) + NEXT_STREAM.fetch_add(1, Ordering::Relaxed);
+        let stream = StreamId { value };
         // SAFETY: every use of this engine's memory goes through this one stream, so the engine's order holds.
-        unsafe { client.set_stream(StreamId { value }) };
+        unsafe { client.set_stream(stream) };
         let mut facts = adapter.facts.clone();
         if let Some(threads) = threads {
             facts.units_per_cube = threads.clamp(1, MOST_THREADS) as u32;
@@ -100,7 +103,9 @@ impl CpuEngine {
             facts,
             thread,
             client,
+            stream,
             heap: Arc::default(),
+            spare: Arc::default(),
             failed: Arc::default(),
             made: AtomicU64::new(0),
             generated: kernels::CompileCount::default(),
@@ -118,15 +123,12 @@ impl CpuEngine {
         if bytes > max {
             return Err(EngineError::BufferTooLarge { bytes, max });
         }
-        let take = || -> Result<Chunk, ServerError> {
-            let handle = self.client.empty(bytes as usize);
-            let resource = self.client.get_resource::<TakingServer>(handle.clone())?;
-            Ok(Chunk { handle, resource })
-        };
-        match self.thread.run(|| guarded(take))? {
-            Err(EngineError::BufferTooLarge { .. }) => Err(EngineError::BufferTooLarge { bytes, max }),
-            taken => taken.map(Arc::new),
-        }
+        Ok(Arc::new(Chunk::new(self.named(bytes), &self.spare)?))
+    }
+
+    /// A name of the engine's for memory of that size, which it knows nothing else of.
+    fn named(&self, bytes: u64) -> Handle {
+        Handle::new(self.client.service_id(), self.stream, bytes)
     }
 
     /// Describes a launch to the engine; none if there is nothing to do.
@@ -213,7 +215,11 @@ impl CpuEngine {
         let forms = forms.ok_or_else(|| EngineError::internal("notes of another engine"))?;
         // Sums of products.
         let flushes = matches!(launch.step.task, Task::Matmul(_) | Task::Pool(_));
-        forms.ready(shape, flushes, || Ok((self.describe(launch)?, length())))
+        forms.ready(shape, flushes, || {
+            let taken = self.describe(launch)?;
+            let roles = roles(launch, taken.as_ref())?;
+            Ok((taken, roles, length()))
+        })
     }
 
     /// Why a launch must not run: what it reads was not written.
@@ -238,7 +244,7 @@ impl CpuEngine {
 
 impl Drop for CpuEngine {
     fn drop(&mut self) {
-        // The engine keeps memory for each stream, and nobody will use this one again. A failure has nobody to go to.
+        // Buffers may live on. A failure has nobody to go to.
         let _ = self.trim();
     }
 }
@@ -267,15 +273,37 @@ impl Engine for CpuEngine {
             }
             None => chunk.handle.clone(),
         };
-        let (base, held) = chunk.resource.resource().get_write_ptr_and_length();
-        if (held as u64) < offset + capacity {
-            return Err(EngineError::internal("the engine gave less memory than was asked for"));
-        }
-        let at = base.wrapping_add(offset as usize);
+        let at = chunk.at().wrapping_add(offset as usize);
         let slot = room.slot.map(|slot| (slot, self.heap.clone()));
-        let piece =
-            CpuBlock { handle, at, failure: Mutex::default(), failed: self.failed.clone(), _chunk: chunk, slot };
+        let piece = CpuBlock {
+            handle,
+            at,
+            failure: Mutex::default(),
+            failed: self.failed.clone(),
+            _held: Held::Chunk(chunk),
+            slot,
+        };
         Ok(Memory { capacity, inner: Arc::new(piece) })
+    }
+
+    fn adopt(&self, data: &Arc<Data>) -> Option<Memory> {
+        let Cow::Borrowed(bytes) = data.as_bytes() else { return None };
+        let capacity = bytes.len().next_multiple_of(heap::STEP as usize);
+        // Small pieces share chunks, where they take less room and are found sooner.
+        if bytes.len() <= heap::LARGEST_SLOT as usize || data.room_bytes() < capacity {
+            return None;
+        }
+        let capacity = capacity as u64;
+        let piece = CpuBlock {
+            handle: self.named(capacity),
+            // Nothing writes to it: it is read by launches that only read it.
+            at: bytes.as_ptr().cast_mut(),
+            failure: Mutex::default(),
+            failed: self.failed.clone(),
+            _held: Held::Data(data.clone()),
+            slot: None,
+        };
+        Some(Memory { capacity, inner: Arc::new(piece) })
     }
 
     fn upload(&self, memory: &Memory, data: &[u8]) -> Result<(), EngineError> {
@@ -382,13 +410,14 @@ impl Engine for CpuEngine {
     }
 
     fn reserved_bytes(&self) -> Result<u64, EngineError> {
-        self.thread.run(|| self.client.memory_report(MemoryScope::CurrentStream).usage().bytes_reserved)
+        Ok(Spare::held(&self.spare))
     }
 
     fn trim(&self) -> Result<(), EngineError> {
         let empty = lock(&self.heap).remove_empty();
         drop(empty);
-        self.thread.run(|| guarded(|| self.client.memory_cleanup()))?
+        Spare::clear(&self.spare);
+        Ok(())
     }
 
     fn compilations(&self) -> u64 {

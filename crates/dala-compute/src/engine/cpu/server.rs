@@ -1,5 +1,5 @@
-//! The engine's CPU server with its threads taken away: memory, copies and reports are the engine's own, and a launch is
-//! recorded instead of executed.
+//! The engine's CPU server with its threads and its memory taken away: memory is a name, and a launch is recorded instead of
+//! executed.
 
 use std::cell::RefCell;
 use std::sync::{Arc, OnceLock};
@@ -24,19 +24,17 @@ use cubecl_server::memory_management::{ManagedMemoryHandle, MemoryAllocationMode
 use cubecl_server::storage::{BytesStorage, ComputeStorage, ManagedResource};
 
 use super::code::{Code, Codes, NotReady, refused};
+use super::memory::{Name, bound_name};
 
 /// A launch as it was asked for.
 pub(super) struct Taken {
     pub(super) code: Code,
     pub(super) cubes: [u32; 3],
-    /// Where each of its buffers begins.
-    pub(super) buffers: Vec<*mut u8>,
+    /// What each of its buffers is called.
+    pub(super) buffers: Vec<Name>,
     /// Its numbers, as the code reads them.
     pub(super) numbers: Vec<u64>,
 }
-
-// SAFETY: the pointers are only numbers here; who uses them says why that is right.
-unsafe impl Send for Taken {}
 
 thread_local! {
     /// What was recorded last, on the device's thread.
@@ -76,18 +74,16 @@ impl TakingServer {
         kernel: Box<dyn CubeKernel>,
         count: CubeCount,
         arguments: KernelArguments,
-        stream: StreamId,
     ) -> Result<Taken, NotReady> {
         let Some(code) = self.codes.known(&kernel.id()) else { return Err(NotReady::Missing(kernel)) };
         let CubeCount::Static(x, y, z) = count else {
             return Err(ServerError::Launch(refused("its number of cubes is known only on the device").into()).into());
         };
-        let mut buffers = Vec::with_capacity(arguments.resources.len());
-        for resource in arguments.resources {
-            if let KernelResource::Buffer(binding) = resource {
-                buffers.push(self.inner.get_resource(binding, stream)?.resource().get_write_ptr_and_length().0);
-            }
-        }
+        let buffers = arguments.resources.iter().filter_map(|resource| match resource {
+            KernelResource::Buffer(binding) => Some(bound_name(binding)),
+            KernelResource::TensorMap(_) => None,
+        });
+        let buffers = buffers.collect();
         Ok(Taken { code, cubes: [x, y, z], buffers, numbers: arguments.info.data })
     }
 }
@@ -132,11 +128,11 @@ impl Server for TakingServer {
         kernel: Box<dyn CubeKernel>,
         count: CubeCount,
         arguments: KernelArguments,
-        stream: StreamId,
+        _stream: StreamId,
         _mode: LaunchMode,
     ) {
         let taken = match TAKEN.take() {
-            None => self.take(kernel, count, arguments, stream),
+            None => self.take(kernel, count, arguments),
             // The other one would be lost.
             Some(_) => {
                 Err(ServerError::Launch(refused("its function launches more than once in one step").into()).into())
