@@ -176,6 +176,9 @@ fn ends_in_softmax(model: &Model) -> Result<bool> {
     Ok(ends.any(|layer| layer.op.name() == "Softmax"))
 }
 
+/// A photo by its number: its levels and their shape, or why it could not be read.
+type ReadPhoto = (usize, Result<(Vec<u8>, Shape)>);
+
 /// A network that is ready for photos of any size: what makes them fit is a plan for each size, and the network is one for all.
 struct Network<'a> {
     classifier: &'a Classifier,
@@ -265,12 +268,15 @@ impl<'a> Network<'a> {
         // A photo has a place before it is read, and until it was computed: only so many are in memory.
         let (take, places) = sync_channel::<()>(threads + AHEAD);
         let (read, arrived) = channel();
-        let work = |take: SyncSender<()>, read: Sender<(usize, Result<(Vec<u8>, Shape)>)>| {
+        let work = |take: SyncSender<()>, read: Sender<ReadPhoto>| {
             while take.send(()).is_ok() {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 let Some(photo) = photos.get(number) else { return };
-                let picture = picture::read(photo, None).map(|picture| (picture.shape.clone(), picture.into_levels()));
-                if read.send((number, picture.map(|(shape, levels)| (levels, shape)))).is_err() {
+                let picture = picture::read(photo, None).map(|picture| {
+                    let shape = picture.shape.clone();
+                    (picture.into_levels(), shape)
+                });
+                if read.send((number, picture)).is_err() {
                     return;
                 }
             }
