@@ -61,6 +61,11 @@ impl MatmulCode {
         let windows = self.windows.map(|windows| WindowCode { leave: false, ..windows });
         MatmulCode { windows, ..self.clone() }
     }
+
+    /// The code for windows that do not: it is little, for few run it.
+    fn at_borders(&self) -> MatmulCode {
+        MatmulCode { unrolled: false, ..self.clone() }
+    }
 }
 
 /// What windows change about the code.
@@ -298,6 +303,7 @@ fn walk_windows<E: Numeric, N: Size>(
     let windows = comptime!(code.windows.unwrap_or(NO_WINDOWS));
     let (size, steps, dilation, padding) = comptime!((windows.size, windows.stride, windows.dilation, windows.padding));
     let tile_rows = comptime!(code.rows);
+    let stride = sizes.k_stride as usize;
     let mut tops = Array::<i32>::new(tile_rows);
     let mut lefts = Array::<i32>::new(tile_rows);
     let mut pictures = Array::<u32>::new(tile_rows);
@@ -340,116 +346,49 @@ fn walk_windows<E: Numeric, N: Size>(
     if comptime!(windows.planar) {
         apart = 1u32.runtime();
     }
-    let place = Place { apart, panel_start };
-    let inside = comptime!(code.inside());
-    if comptime!(!windows.leave) {
-        walk_inside::<E, N>(a, packed, sums, rows, sizes, &place, &tops, &lefts, &pictures, inside);
-    } else if comptime!(!code.unrolled) {
-        walk_taps::<E, N>(a, packed, sums, rows, sizes, &place, &tops, &lefts, &pictures, code);
-    } else {
-        // Most tiles lie inside of their pictures as a whole.
-        if leaving == 0u32 {
-            walk_inside::<E, N>(a, packed, sums, rows, sizes, &place, &tops, &lefts, &pictures, inside);
-        } else {
-            walk_taps::<E, N>(a, packed, sums, rows, sizes, &place, &tops, &lefts, &pictures, code);
-        }
+    // Neighbours along a window's row are neighbours in memory, unless channels lie apart: one run, where all are inside.
+    let runs = comptime!(!windows.planar && dilation[1] == 1);
+    let mut taps = comptime!(size[1]) + sizes.nothing;
+    let mut length = sizes.channels;
+    if comptime!(runs) && leaving == 0u32 {
+        taps = 1u32 + sizes.nothing;
+        length *= comptime!(size[1]);
     }
-}
-
-/// Where windows begin.
-#[derive(CubeType, Clone, Copy)]
-struct Place {
-    /// Elements between neighbours along a row of a picture.
-    apart: u32,
-    panel_start: usize,
-}
-
-/// Windows that may lie partly outside of their pictures.
-#[cube]
-#[expect(clippy::too_many_arguments, reason = "the state of a tile")]
-fn walk_taps<E: Numeric, N: Size>(
-    a: &[E],
-    packed: &[Vector<E, N>],
-    sums: &mut Array<Vector<E, N>>,
-    rows: &mut Array<usize>,
-    sizes: &Sizes,
-    place: &Place,
-    tops: &Array<i32>,
-    lefts: &Array<i32>,
-    pictures: &Array<u32>,
-    #[comptime] code: MatmulCode,
-) {
-    let windows = comptime!(code.windows.unwrap_or(NO_WINDOWS));
-    let inside = comptime!(code.inside());
-    let (length, stride) = (sizes.channels as usize, sizes.k_stride as usize);
-    let mut kept = Array::<u32>::new(comptime!(code.rows));
-    let mut panel_at = place.panel_start;
+    let length = length as usize;
+    let mut kept = Array::<u32>::new(tile_rows);
+    let mut panel_at = panel_start;
     // Loops of unknown length: drivers would unroll others, and take seconds to compile.
-    for window_row in 0..comptime!(windows.size[0]) + sizes.nothing {
-        for window_column in 0..comptime!(windows.size[1]) + sizes.nothing {
+    for window_row in 0..comptime!(size[0]) + sizes.nothing {
+        for tap in 0..taps {
             let mut outside = 0u32;
             #[unroll]
-            for i in 0..comptime!(code.rows) {
-                let row = tops[i] + (window_row * comptime!(windows.dilation[0])) as i32;
-                let column = lefts[i] + (window_column * comptime!(windows.dilation[1])) as i32;
-                let at = ((pictures[i] + row as u32) * sizes.from_columns + column as u32) * place.apart;
-                let own =
-                    row >= 0i32 && row < sizes.from_rows as i32 && column >= 0i32 && column < sizes.from_columns as i32;
-                kept[i] = select(own, 1u32, 0u32);
-                outside += select(own, 0u32, 1u32);
-                rows[i] = select(own, at, 0u32) as usize;
-            }
-            if comptime!(!code.unrolled) {
-                walk::<E, N>(a, packed, sums, rows, &kept, panel_at, stride, length, comptime!(code.clone()));
-            } else {
-                if outside == 0u32 {
-                    walk::<E, N>(a, packed, sums, rows, &kept, panel_at, stride, length, comptime!(inside.clone()));
+            for i in 0..tile_rows {
+                let row = tops[i] + (window_row * comptime!(dilation[0])) as i32;
+                let column = lefts[i] + (tap * comptime!(dilation[1])) as i32;
+                let at = ((pictures[i] + row as u32) * sizes.from_columns + column as u32) * apart;
+                if comptime!(windows.leave) {
+                    let own = leaving == 0u32
+                        || (row >= 0i32
+                            && row < sizes.from_rows as i32
+                            && column >= 0i32
+                            && column < sizes.from_columns as i32);
+                    kept[i] = select(own, 1u32, 0u32);
+                    outside += select(own, 0u32, 1u32);
+                    rows[i] = select(own, at, 0u32) as usize;
                 } else {
-                    walk::<E, N>(a, packed, sums, rows, &kept, panel_at, stride, length, comptime!(code.clone()));
+                    rows[i] = at as usize;
                 }
             }
-            panel_at += length * comptime!(code.vectors);
-        }
-    }
-}
-
-/// Windows that lie inside of their pictures.
-#[cube]
-#[expect(clippy::too_many_arguments, reason = "the state of a tile")]
-fn walk_inside<E: Numeric, N: Size>(
-    a: &[E],
-    packed: &[Vector<E, N>],
-    sums: &mut Array<Vector<E, N>>,
-    rows: &mut Array<usize>,
-    sizes: &Sizes,
-    place: &Place,
-    tops: &Array<i32>,
-    lefts: &Array<i32>,
-    pictures: &Array<u32>,
-    #[comptime] code: MatmulCode,
-) {
-    let windows = comptime!(code.windows.unwrap_or(NO_WINDOWS));
-    let kept = Array::<u32>::new(comptime!(code.rows));
-    let mut starts = Array::<u32>::new(comptime!(code.rows));
-    #[unroll]
-    for i in 0..comptime!(code.rows) {
-        starts[i] = ((pictures[i] + tops[i] as u32) * sizes.from_columns + lefts[i] as u32) * place.apart;
-    }
-    // Neighbours along a window's row are neighbours in memory, unless channels lie apart.
-    let runs = comptime!(!windows.planar && windows.dilation[1] == 1);
-    let (taps, each) = comptime!(if runs { (1u32, windows.size[1]) } else { (windows.size[1], 1u32) });
-    let length = (sizes.channels * each) as usize;
-    let mut panel_at = place.panel_start;
-    for window_row in 0..comptime!(windows.size[0]) + sizes.nothing {
-        for tap in 0..taps + sizes.nothing {
-            let down = window_row * comptime!(windows.dilation[0]) * sizes.from_columns;
-            let on = (down + tap * comptime!(windows.dilation[1])) * place.apart;
-            #[unroll]
-            for i in 0..comptime!(code.rows) {
-                rows[i] = (starts[i] + on) as usize;
+            if comptime!(!windows.leave || !code.unrolled) {
+                walk::<E, N>(a, packed, sums, rows, &kept, panel_at, stride, length, comptime!(code.clone()));
+            } else {
+                // Most taps of most tiles lie inside of their pictures.
+                if outside == 0u32 {
+                    walk::<E, N>(a, packed, sums, rows, &kept, panel_at, stride, length, comptime!(code.inside()));
+                } else {
+                    walk::<E, N>(a, packed, sums, rows, &kept, panel_at, stride, length, comptime!(code.at_borders()));
+                }
             }
-            let stride = sizes.k_stride as usize;
-            walk::<E, N>(a, packed, sums, rows, &kept, panel_at, stride, length, comptime!(code.clone()));
             panel_at += length * comptime!(code.vectors);
         }
     }
@@ -482,7 +421,7 @@ struct Sizes {
 /// One tile of the result: `panel_at` is where its panel starts in `packed`.
 #[cube]
 #[expect(clippy::too_many_arguments, reason = "the arguments of a kernel")]
-fn compute_tile<E: Numeric, N: Size, M: Size>(
+fn compute_tile<E: Numeric, N: Size, S: Size>(
     a: &[E],
     packed: &[Vector<E, N>],
     reads: &Buffers,
@@ -519,34 +458,65 @@ fn compute_tile<E: Numeric, N: Size, M: Size>(
         walk_windows::<E, N>(a, packed, &mut sums, &mut rows, sizes, panel_start, tile, comptime!(code.clone()));
     }
     let (lanes, stored) = comptime!((code.lanes, layout.width));
-    let unit = comptime!(layout.unit() as u32);
     let own = comptime!((code.vectors * code.lanes) as u32);
     let start = first_column(panel, sizes.columns, own, comptime!(code.overlaps));
-    #[unroll]
-    for i in 0..tile_rows {
-        let row = tile * rows_u32 + comptime!(i as u32);
-        if row < sizes.m {
+    // What is stored of each row: all vectors, or as much as the result has columns.
+    let parts = comptime!(code.filled.unwrap_or(code.vectors * lanes) / stored);
+    if comptime!(code.unrolled) {
+        // The store program is long: one in a loop, over sums that have left the registers.
+        let mut made = Array::<Vector<E, S>>::new(comptime!(tile_rows * parts));
+        #[unroll]
+        for i in 0..tile_rows {
             #[unroll]
-            for j in 0..vectors {
-                let sum = sums[comptime!(i * vectors + j)];
+            for part in 0..parts {
+                let sum = sums[comptime!(i * vectors + part * stored / lanes)];
+                made[comptime!(i * parts + part)] =
+                    part_of::<E, N, S>(sum, comptime!(part * stored % lanes), comptime!(stored));
+            }
+        }
+        let rows_left = min(sizes.m - tile * rows_u32, rows_u32);
+        for i in 0..rows_left {
+            let row = tile * rows_u32 + i;
+            #[unroll(parts <= UNROLLED)]
+            for part in 0..parts {
+                let column = start + part as u32 * comptime!(stored as u32);
+                let at = i as usize * parts + part;
+                store::<E, S>(
+                    reads,
+                    outputs,
+                    params,
+                    sizes,
+                    block,
+                    row,
+                    column,
+                    made[at],
+                    comptime!(code.store.clone()),
+                    layout,
+                );
+            }
+        }
+    } else {
+        #[unroll]
+        for i in 0..tile_rows {
+            let row = tile * rows_u32 + comptime!(i as u32);
+            if row < sizes.m {
                 #[unroll]
-                for part in 0..comptime!(code.filled.map_or(lanes, |all| (all - j * lanes).min(lanes)) / stored) {
-                    let column = start + comptime!((j * lanes + part * stored) as u32);
-                    let mut inside = true;
-                    if comptime!(!code.overlaps && code.filled.is_none()) {
-                        inside = column < sizes.columns;
-                    }
-                    if inside {
-                        let mut values = Values::new();
-                        if comptime!(stored == lanes) {
-                            values.push::<Vector<E, N>>(sum);
-                        } else {
-                            values.push::<Vector<E, M>>(part_of::<E, N, M>(sum, comptime!(part * stored), stored));
-                        }
-                        let position = ((block * sizes.m + row) * sizes.columns + column) / unit;
-                        let column = (column / unit) as usize;
-                        let at = Whereabouts { position: position as usize, column, some: sizes.some };
-                        fragment_store(reads, outputs, params, &values, at, comptime!(code.store.clone()), layout);
+                for j in 0..vectors {
+                    let column = start + comptime!((j * lanes) as u32);
+                    if column < sizes.columns {
+                        let sum = sums[comptime!(i * vectors + j)];
+                        store::<E, N>(
+                            reads,
+                            outputs,
+                            params,
+                            sizes,
+                            block,
+                            row,
+                            column,
+                            sum,
+                            comptime!(code.store.clone()),
+                            layout,
+                        );
                     }
                 }
             }
@@ -554,14 +524,37 @@ fn compute_tile<E: Numeric, N: Size, M: Size>(
     }
 }
 
+/// Stores a vector of results.
+#[cube]
+#[expect(clippy::too_many_arguments, reason = "the arguments of a kernel")]
+fn store<E: Numeric, N: Size>(
+    reads: &Buffers,
+    outputs: &mut Buffers,
+    params: &Scalars,
+    sizes: &Sizes,
+    block: u32,
+    row: u32,
+    column: u32,
+    sum: Vector<E, N>,
+    #[comptime] program: FragmentCode,
+    #[comptime] layout: Layout,
+) {
+    let unit = comptime!(layout.unit() as u32);
+    let mut values = Values::new();
+    values.push::<Vector<E, N>>(sum);
+    let position = ((block * sizes.m + row) * sizes.columns + column) / unit;
+    let at = Whereabouts { position: position as usize, column: (column / unit) as usize, some: sizes.some };
+    fragment_store(reads, outputs, params, &values, at, program, layout);
+}
+
 /// The elements of a vector from `start` on.
 #[cube]
-fn part_of<E: Numeric, N: Size, M: Size>(
+fn part_of<E: Numeric, N: Size, S: Size>(
     whole: Vector<E, N>,
     #[comptime] start: usize,
     #[comptime] count: usize,
-) -> Vector<E, M> {
-    let mut part = Vector::<E, M>::new(E::from_int(0));
+) -> Vector<E, S> {
+    let mut part = Vector::<E, S>::new(E::from_int(0));
     #[unroll]
     for lane in 0..count {
         part.insert(lane, whole.extract(comptime!(start + lane)));
@@ -582,7 +575,7 @@ fn first_column(panel: u32, columns: u32, own: u32, #[comptime] overlaps: bool) 
 /// Tiles of a product whose second operand is packed.
 #[cube(launch_unchecked)]
 #[expect(clippy::too_many_arguments, reason = "the arguments of a kernel")]
-fn multiply<E: Numeric, N: Size, M: Size>(
+fn multiply<E: Numeric, N: Size, S: Size>(
     a: &[E],
     packed: &[Vector<E, N>],
     reads: &Buffers,
@@ -639,7 +632,7 @@ fn multiply<E: Numeric, N: Size, M: Size>(
         let panel = settled(in_band / tiles, nothing);
         let tile = start + settled(in_band % tiles, nothing);
         let panel_start = ((block * b_block * panels + panel) * k * vectors) as usize;
-        compute_tile::<E, N, M>(
+        compute_tile::<E, N, S>(
             a,
             packed,
             reads,
@@ -659,7 +652,7 @@ fn multiply<E: Numeric, N: Size, M: Size>(
 /// Panels of a product: each unit packs the one it works on, and keeps it in its cache.
 #[cube(launch_unchecked)]
 #[expect(clippy::too_many_arguments, reason = "the arguments of a kernel")]
-fn multiply_panels<E: Numeric, N: Size, M: Size>(
+fn multiply_panels<E: Numeric, N: Size, S: Size>(
     a: &[E],
     b: &[E],
     scratch: &mut [Vector<E, N>],
@@ -717,7 +710,7 @@ fn multiply_panels<E: Numeric, N: Size, M: Size>(
             to += vectors;
         }
         for tile in 0..row_tiles {
-            compute_tile::<E, N, M>(
+            compute_tile::<E, N, S>(
                 a,
                 &*scratch,
                 reads,
