@@ -166,6 +166,12 @@ defmodule Dala.ML do
   end
 
   @doc """
+  As `detect/2`, by a model's file, which comes first as that of `predict/3` does.
+  """
+  @spec detect(Path.t(), photo(), keyword()) :: {:ok, [face()]} | {:error, Error.t()}
+  def detect(model, photo, options), do: detect(photo, by(options, model: model))
+
+  @doc """
   The lines of text in a photo, in reading order: `:text`, `:score`, and `:corners` (upper left, upper right, lower right and lower
   left as it is read).
 
@@ -181,6 +187,16 @@ defmodule Dala.ML do
     options = options!(options, detector: nil, recogniser: nil)
     models = {Given.model!(options, :detector), Given.model!(options, :recogniser)}
     with {:ok, photo} <- Given.photo(photo), do: Runtime.ask(&Native.read_text(&1, photo, models, &2))
+  end
+
+  @doc """
+  As `read/2`, by the files of a detector and a recogniser.
+  """
+  @spec read({Path.t(), Path.t()}, photo(), keyword()) :: {:ok, [text_line()]} | {:error, Error.t()}
+  def read(models, photo, options) do
+    must!(match?({_, _}, models), :models, "a detector and a recogniser", models)
+    {detector, recogniser} = models
+    read(photo, by(options, detector: detector, recogniser: recogniser))
   end
 
   @doc """
@@ -205,6 +221,12 @@ defmodule Dala.ML do
   end
 
   @doc """
+  As `upscale/2`, by a model's file.
+  """
+  @spec upscale(Path.t(), photo(), keyword()) :: {:ok, Buffer.t()} | {:error, Error.t()}
+  def upscale(model, photo, options), do: upscale(photo, by(options, model: model))
+
+  @doc """
   When somebody speaks in a recording: `:spans`, each from `:start_seconds` to `:end_seconds`. Beside them is how long the recording is,
   and how likely speech is in each window of it.
 
@@ -222,6 +244,12 @@ defmodule Dala.ML do
     recording = Given.file!(recording, "a recording")
     Runtime.ask(&Native.listen(&1, recording, model, &2))
   end
+
+  @doc """
+  As `listen/2`, by a model's file.
+  """
+  @spec listen(Path.t(), binary() | {:path, Path.t()}, keyword()) :: {:ok, heard()} | {:error, Error.t()}
+  def listen(model, recording, options), do: listen(recording, by(options, model: model))
 
   @doc """
   What kind of file something is, by its content: a `:label` such as `"png"`, a `:description`, a `:mime_type`, and a `:score`.
@@ -265,6 +293,10 @@ defmodule Dala.ML do
   end
 
   ## Arguments
+
+  # What is no list of options is refused as ever.
+  defp by(options, models) when is_list(options), do: models ++ options
+  defp by(options, _models), do: options
 
   defp predict_options!(options) do
     options = options!(options, @options)

@@ -101,10 +101,11 @@ fn photos_are_looked_at_as_they_come_when_they_are_whole() {
     let line = next();
     assert!(line.contains("/next.png: 1 face, "), "{line}");
 
+    // Not by an interrupt: whoever starts tests in the background may have these ignored.
     let start = Instant::now();
-    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
     let ended = child.wait().unwrap();
-    assert!(ended.signal() == Some(2) || ended.code() == Some(130), "{ended}");
+    assert_eq!(ended.signal(), Some(15), "{ended}");
     assert!(start.elapsed() < Duration::from_secs(10));
     assert!(output.next().is_none());
 }

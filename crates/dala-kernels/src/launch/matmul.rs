@@ -100,7 +100,12 @@ const BAND: usize = 256 << 10;
 /// How many row tiles are worked on before the next panel is.
 fn band(matmul: &Matmul, facts: &DeviceFacts) -> usize {
     let tiles = row_tiles(matmul);
-    let tile = matmul.tile.rows * matmul.k * matmul.dtype.size();
+    // Neighbouring windows share most of what they read.
+    let row = match &matmul.windows {
+        Some(windows) => windows.channels * windows.stride[0] * windows.stride[1],
+        None => matmul.k,
+    };
+    let tile = matmul.tile.rows * row.min(matmul.k) * matmul.dtype.size();
     if facts.cpu { (BAND / tile.max(1)).clamp(1, tiles.max(1)) } else { tiles.max(1) }
 }
 
