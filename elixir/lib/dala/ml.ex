@@ -167,6 +167,10 @@ defmodule Dala.ML do
 
   @doc """
   As `detect/2`, by a model's file, which comes first as that of `predict/3` does.
+
+      iex> {:error, error} = Dala.ML.detect("nowhere.onnx", {:path, "nowhere.jpg"}, [])
+      iex> error.code
+      :io
   """
   @spec detect(Path.t(), photo(), keyword()) :: {:ok, [face()]} | {:error, Error.t()}
   def detect(model, photo, options), do: detect(photo, by(options, model: model))
@@ -191,6 +195,10 @@ defmodule Dala.ML do
 
   @doc """
   As `read/2`, by the files of a detector and a recogniser.
+
+      iex> {:error, error} = Dala.ML.read({"nowhere.onnx", "nowhere.onnx"}, {:path, "nowhere.jpg"}, [])
+      iex> error.code
+      :io
   """
   @spec read({Path.t(), Path.t()}, photo(), keyword()) :: {:ok, [text_line()]} | {:error, Error.t()}
   def read(models, photo, options) do
@@ -222,6 +230,10 @@ defmodule Dala.ML do
 
   @doc """
   As `upscale/2`, by a model's file.
+
+      iex> {:error, error} = Dala.ML.upscale("nowhere.onnx", {:path, "nowhere.jpg"}, [])
+      iex> error.code
+      :io
   """
   @spec upscale(Path.t(), photo(), keyword()) :: {:ok, Buffer.t()} | {:error, Error.t()}
   def upscale(model, photo, options), do: upscale(photo, by(options, model: model))
@@ -247,6 +259,10 @@ defmodule Dala.ML do
 
   @doc """
   As `listen/2`, by a model's file.
+
+      iex> {:error, error} = Dala.ML.listen("nowhere.onnx", {:path, "nowhere.wav"}, [])
+      iex> error.code
+      :io
   """
   @spec listen(Path.t(), binary() | {:path, Path.t()}, keyword()) :: {:ok, heard()} | {:error, Error.t()}
   def listen(model, recording, options), do: listen(recording, by(options, model: model))
