@@ -30,34 +30,25 @@ impl Photo<'_> {
         (x.max(0.0).min(self.width as f32), y.max(0.0).min(self.height as f32))
     }
 
-    /// The levels between the middles of pixels, by a curve through the four around along each axis, as letters stay sharp by it; what
-    /// is outside is as the edge is.
+    /// The levels between the middles of pixels; what is outside is as the edge is.
     fn sample(&self, x: f32, y: f32) -> [f32; 3] {
         let inside = |at: f32, size: usize| (at - 0.5).max(0.0).min((size - 1) as f32);
         let (x, y) = (inside(x, self.width), inside(y, self.height));
         let (left, top) = (x as usize, y as usize);
-        let (across, down) = (curve(x - left as f32), curve(y - top as f32));
-        // One before the start counts as the start.
-        let place = |start: usize, step: usize, size: usize| (start + step).saturating_sub(1).min(size - 1);
-        let mut sum = [0.0f32; 3];
-        for (row, weight) in down.into_iter().enumerate() {
-            let row = place(top, row, self.height);
-            for (column, across) in across.into_iter().enumerate() {
-                let start = (row * self.width + place(left, column, self.width)) * 3;
-                let levels = self.levels.get(start..).and_then(|levels| levels.first_chunk::<3>()).copied();
-                let levels = levels.unwrap_or_default().map(f32::from);
-                sum.iter_mut().zip(levels).for_each(|(sum, level)| *sum += level * weight * across);
-            }
-        }
-        sum.map(|level| level.clamp(0.0, 255.0))
+        let (right, bottom) = ((left + 1).min(self.width - 1), (top + 1).min(self.height - 1));
+        let (x, y) = (x - left as f32, y - top as f32);
+        let pixel = |row: usize, column: usize| {
+            let start = (row * self.width + column) * 3;
+            let levels = self.levels.get(start..).and_then(|levels| levels.first_chunk()).copied();
+            levels.unwrap_or([0u8; 3]).map(f32::from)
+        };
+        let (a, b, c, d) = (pixel(top, left), pixel(top, right), pixel(bottom, left), pixel(bottom, right));
+        std::array::from_fn(|channel| {
+            let above = a[channel] + (b[channel] - a[channel]) * x;
+            let below = c[channel] + (d[channel] - c[channel]) * x;
+            above + (below - above) * y
+        })
     }
-}
-
-/// The weights of four neighbours, `part` behind the second: a cubic curve of slope -0.75, as is usual for pictures.
-fn curve(part: f32) -> [f32; 4] {
-    let far = |x: f32| ((-0.75 * x + 3.75) * x - 6.0) * x + 3.0;
-    let near = |x: f32| (1.25 * x - 2.25) * x * x + 1.0;
-    [far(part + 1.0), near(part), near(1.0 - part), far(2.0 - part)]
 }
 
 /// Part of a photo, with its corners as it is read: top left, top right, bottom right, bottom left.
