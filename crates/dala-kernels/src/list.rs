@@ -68,6 +68,7 @@ macro_rules! with_kernels {
                 sqrt,
                 tanh,
                 transpose,
+                weighted_gather,
             }
             /// Parts of neural networks.
             nn {

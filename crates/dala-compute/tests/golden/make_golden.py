@@ -2006,6 +2006,31 @@ def gather_elements(g):
 
 
 @kernel
+def weighted_gather(g):
+    # name, shape, dtype, rows of the tables, elements of each, axis
+    rows = [
+        ("f32_rank_1", (37,), F32, 17, 2, 0),
+        ("f32_rows", (9, 33), F32, 20, 2, 0),
+        ("f32_columns", (9, 33), F32, 65, 3, 1),
+        ("f32_pixels_of_16", (7, 9, 16), F32, 21, 2, 1),
+        ("f32_rows_of_pixels", (7, 9, 32), F32, 15, 4, 0),
+        ("f32_twelve_channels", (3, 5, 12), F32, 11, 2, -2),
+        ("f32_last_axis", (3, 4, 6), F32, 7, 1, -1),
+        ("f32_no_rows", (9, 5), F32, 0, 2, 0),
+    ]
+    for name, shape, dtype, count, taps, axis in rows:
+        x, size = g.values(*shape, dtype=dtype), shape[axis]
+        # A few places are not there.
+        places = g.integers(-1, size + 1, count, taps, dtype=S32)
+        weights = g.values(count, taps)
+        there = (places >= 0) & (places < size)
+        picked = np.moveaxis(x.astype(F64), axis, -1)[..., np.clip(places, 0, size - 1)]
+        sums = (picked * np.where(there, weights.astype(F64), 0)).sum(-1)
+        out = np.moveaxis(sums, -1, axis).astype(dtype)
+        g.add(name, [x, places, weights], out, "numpy", {"axis": axis} if axis else {}, absolute=4e-6, relative=4e-6)
+
+
+@kernel
 def gather_nd(g):
     # name, shape, dtype, places, how many axes each is along, axes in common
     rows = [

@@ -8,11 +8,12 @@ mod model;
 mod picture;
 mod pipeline;
 mod plan;
+mod recording;
 
 use crate::Target;
 
 /// All targets.
-pub const NAMES: [&str; 7] = ["expression", "chain", "toml", "command", "params", "model", "picture"];
+pub const NAMES: [&str; 8] = ["expression", "chain", "toml", "command", "params", "model", "picture", "recording"];
 
 /// The target of that name.
 pub fn by_name(name: &str) -> Option<Box<dyn Target>> {
@@ -24,6 +25,7 @@ pub fn by_name(name: &str) -> Option<Box<dyn Target>> {
         "params" => Box::new(call::Params::default()),
         "model" => Box::new(model::Model::default()),
         "picture" => Box::new(picture::PictureFile),
+        "recording" => Box::new(recording::Recording),
         _ => return None,
     })
 }

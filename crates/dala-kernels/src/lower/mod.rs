@@ -21,12 +21,12 @@ use dala_plan::{Place, Task};
 use dala_spec::{DType, Expr, Program, Signature, SpecError, TensorType};
 
 /// A fragment that hands value 0 on, as `to`.
-fn hand_on(from: DType, to: DType, call: &Signature) -> Result<Fragment, SpecError> {
+pub(crate) fn hand_on(from: DType, to: DType, call: &Signature) -> Result<Fragment, SpecError> {
     Ok(Fragment::build(&Expr::input("v"), &[Argument::value("v", 0, from)], to, &call.params)?)
 }
 
 /// A fragment that loads a read as an `f32`.
-fn load_float(read: usize, dtype: DType, call: &Signature) -> Result<Fragment, SpecError> {
+pub(crate) fn load_float(read: usize, dtype: DType, call: &Signature) -> Result<Fragment, SpecError> {
     let expr = Expr::input("x").cast(DType::F32);
     Ok(Fragment::build(&expr, &[Argument::own("x", read, dtype)], DType::F32, &call.params)?)
 }

@@ -14,7 +14,10 @@ use crate::lower::{map, shapes};
 use crate::{Kernel, Reference};
 
 /// The most buffers in one call.
-const MOST: usize = 8;
+const MOST: usize = 32;
+
+/// The most that one program chooses between.
+const JOINED: usize = 8;
 
 /// The kernel.
 pub fn kernel() -> Kernel {
@@ -86,14 +89,17 @@ fn lower(call: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
         }
         return Ok(lowering);
     }
-    // Where a device binds fewer buffers, the first ones are joined first.
-    let bound = (facts.max_bindings - 1).min(MOST);
+    // Where a device binds fewer buffers, some are joined before.
+    let bound = (facts.max_bindings - 1).min(JOINED);
     while parts.len() > bound {
-        let rest = parts.split_off(bound);
-        let run = parts.iter().map(|(_, run)| run).sum();
-        let joined = lowering.transient(TensorType::new(word, [blocks, run]));
-        join(&mut lowering, call, word, blocks, &parts, joined)?;
-        parts = std::iter::once((joined, run)).chain(rest).collect();
+        let mut groups = Vec::new();
+        for group in parts.chunks(bound) {
+            let run = group.iter().map(|(_, run)| run).sum();
+            let joined = lowering.transient(TensorType::new(word, [blocks, run]));
+            join(&mut lowering, call, word, blocks, group, joined)?;
+            groups.push((joined, run));
+        }
+        parts = groups;
     }
     join(&mut lowering, call, word, blocks, &parts, Place::Output)?;
     Ok(lowering)
@@ -108,15 +114,15 @@ fn join(
     parts: &[(Place, usize)],
     writes: Place,
 ) -> Result<(), SpecError> {
-    const NAMES: [&str; MOST] = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let names: Vec<String> = (0..parts.len()).map(|number| format!("x{number}")).collect();
     let (row, column) = (Expr::coord(0), Expr::coord(1));
     let together: usize = parts.iter().map(|(_, run)| run).sum();
     let mut end = together;
     let mut expr: Option<Expr> = None;
-    for (name, (_, run)) in NAMES.iter().zip(parts).rev() {
+    for (name, (_, run)) in names.iter().zip(parts).rev() {
         let start = end - run;
         let at = row.clone() * Expr::size(*run) + (column.clone() - Expr::size(start));
-        let own = Expr::input(*name).gather(at);
+        let own = Expr::input(name).gather(at);
         expr = Some(match expr {
             None => own,
             Some(later) => Expr::select(column.clone().compare(CompareOp::Lt, Expr::size(end)), own, later),
@@ -124,7 +130,7 @@ fn join(
         end = start;
     }
     let Some(expr) = expr else { return Ok(()) };
-    let named = NAMES.iter().zip(parts).map(|(name, (_, run))| (*name, TensorType::new(word, [blocks * run])));
+    let named = names.iter().zip(parts).map(|(name, (_, run))| (name.as_str(), TensorType::new(word, [blocks * run])));
     let task = map(&expr, &named.collect::<Vec<_>>(), TensorType::new(word, [blocks, together]), call)?;
     lowering.step(task, parts.iter().map(|(place, _)| *place).collect::<Vec<_>>(), writes);
     Ok(())

@@ -1,7 +1,7 @@
-//! `Resize`: a value in another size, elements picked or mixed by a matrix of weights; and `Upsample`, which it replaces since
+//! `Resize`: a value in another size, elements picked or mixed by weights; and `Upsample`, which it replaces since
 //! version 10.
 
-use dala_spec::{Data, Params, Scalar, Shape, SpecError, TensorType};
+use dala_spec::{DType, Data, Params, Scalar, Shape, SpecError, TensorType};
 
 use super::call::NodeCall;
 use super::declared::{Declared, refused};
@@ -234,27 +234,29 @@ impl Axis {
         (whole && places.iter().enumerate().all(|(at, place)| at / times == *place as usize)).then_some(times)
     }
 
-    /// For each place of the result, the weights of all places before.
-    fn weights(&self, coordinates: Coordinates, mode: ResizeMode) -> Vec<f64> {
-        let mut weights = vec![0.0; self.to * self.from];
+    /// What each place of the result is made of: elements before, and their weights.
+    fn taps(&self, coordinates: Coordinates, mode: ResizeMode) -> Vec<Vec<(usize, f64)>> {
         let last = self.from.max(1) as i64 - 1;
-        for (at, row) in weights.chunks_exact_mut(self.from.max(1)).enumerate() {
+        let of = |at: usize| {
             let mut place = self.place(at, coordinates);
             if mode == ResizeMode::Linear {
                 place = place.clamp(0.0, last as f64);
             }
             let (before, part) = (place.floor() as i64, place - place.floor());
-            let mut sum = 0.0;
-            for (tap, weight) in mode.taps(part) {
-                let found = before.saturating_add(tap);
-                if !mode.counts(found, last) {
-                    continue;
-                }
-                row[found.clamp(0, last) as usize] += weight;
-                sum += weight;
-            }
+            let found = mode.taps(part).into_iter().map(|(tap, weight)| (before.saturating_add(tap), weight));
+            let counted: Vec<(i64, f64)> = found.filter(|(place, _)| mode.counts(*place, last)).collect();
             // What is left out is made up for.
-            row.iter_mut().for_each(|weight| *weight /= sum);
+            let sum: f64 = counted.iter().map(|(_, weight)| weight).sum();
+            counted.into_iter().map(|(place, weight)| (place.clamp(0, last) as usize, weight / sum)).collect()
+        };
+        (0..self.to).map(of).collect()
+    }
+
+    /// The same as a matrix: for each place of the result, the weights of all places before.
+    fn matrix(&self, taps: &[Vec<(usize, f64)>]) -> Vec<f64> {
+        let mut weights = vec![0.0; self.to * self.from];
+        for (row, taps) in weights.chunks_exact_mut(self.from.max(1)).zip(taps) {
+            taps.iter().for_each(|(place, weight)| row[*place] += weight);
         }
         weights
     }
@@ -276,6 +278,9 @@ impl ResizeMode {
         vec![(-1, far(part + 1.0)), (0, near(part)), (1, near(1.0 - part)), (2, far(2.0 - part))]
     }
 }
+
+/// Elements that lie together at least for sums of a few to be worth it: otherwise a product with a matrix is.
+const VECTOR: usize = 4;
 
 /// The most places or weights of one axis that a layer may need.
 const MAX_ENTRIES: usize = 1 << 24;
@@ -314,7 +319,12 @@ impl Compute for Resize {
                     to.call("gather", &[cell, places], ty, &Params::new().with("axis", number as i64))?
                 }
                 mode => {
-                    let weights = axis.weights(self.coordinates, mode).into_iter();
+                    let taps = axis.taps(self.coordinates, mode);
+                    if dtype != DType::F64 && inner.is_multiple_of(VECTOR) {
+                        cell = weighted(to, cell, ty, number, &taps)?;
+                        continue;
+                    }
+                    let weights = axis.matrix(&taps).into_iter();
                     let weights = Data::collect(dtype, weights.map(|weight| Scalar::from_f64(dtype, weight)));
                     let weights = to.constant(weights, &[axis.to, axis.from]);
                     // Rows of a picture, or pixels of a row, as the rows of a matrix; what is last as its columns.
@@ -337,6 +347,26 @@ impl Compute for Resize {
         to.give(0, order, cell);
         Ok(())
     }
+}
+
+/// A cell of that type whose elements along an axis are sums of a few.
+fn weighted(
+    to: &mut Lowerer<'_>,
+    cell: usize,
+    ty: TensorType,
+    axis: usize,
+    taps: &[Vec<(usize, f64)>],
+) -> Result<usize, SpecError> {
+    let most = taps.iter().map(Vec::len).max().unwrap_or(0).max(1);
+    // What is not there counts for nothing.
+    let filled = |taps: &Vec<(usize, f64)>| {
+        let all = taps.iter().map(|(place, weight)| (*place as i32, *weight as f32));
+        all.chain(std::iter::repeat((-1, 0.0))).take(most).collect::<Vec<_>>()
+    };
+    let (places, weights) = taps.iter().flat_map(filled).unzip();
+    let places = to.constant(Data::S32(places), &[taps.len(), most]);
+    let weights = to.constant(Data::F32(weights), &[taps.len(), most]);
+    to.call("weighted_gather", &[cell, places, weights], ty, &Params::new().with("axis", axis as i64))
 }
 
 #[cfg(test)]
@@ -431,8 +461,8 @@ mod tests {
     fn weights_of_one_element_add_up_to_one() {
         let axis = Axis { from: 4, to: 8, scale: 2.0 };
         for inside in [false, true] {
-            let weights = axis.weights(Coordinates::HalfPixel, ResizeMode::Cubic { factor: -0.75, inside });
-            assert!(weights.chunks(4).all(|row| (row.iter().sum::<f64>() - 1.0).abs() < 1e-9));
+            let taps = axis.taps(Coordinates::HalfPixel, ResizeMode::Cubic { factor: -0.75, inside });
+            assert!(axis.matrix(&taps).chunks(4).all(|row| (row.iter().sum::<f64>() - 1.0).abs() < 1e-9));
         }
     }
 
