@@ -1,0 +1,25 @@
+//! Models and pipelines over the network: the Open Inference Protocol (KServe v2, as Triton speaks it) by HTTP and gRPC.
+//!
+//! The front reads requests of both protocols, checks them against what is served, and writes answers. Behind it stands one
+//! [`Backend`], which decides what runs when and where. The front holds neither a model nor a device; the back knows neither
+//! a socket nor a protocol. Tensors travel between them as slices of what the network delivered.
+//!
+//! The front is the one layer that validates: an [`Ask`] fits the [`ModelInfo`] that the back gave for it. Everything that
+//! is not answered is a [`Refusal`], and [`Refusal::said`] is the one table of how both protocols say it.
+
+mod ask;
+mod backend;
+mod datatype;
+pub mod double;
+mod figures;
+mod model;
+mod refusal;
+mod tensor;
+
+pub use ask::{Answer, Ask, Caller, Lane, PictureAnswer, PictureAsk, Terms, Times};
+pub use backend::{Backend, Pending};
+pub use datatype::Datatype;
+pub use figures::{BatchStatistics, DeviceLoad, Load, ModelLoad, Statistics, Total};
+pub use model::{Kind, Listing, ModelInfo, Port, State};
+pub use refusal::{Refusal, Said};
+pub use tensor::{Tensor, byte_elements};
