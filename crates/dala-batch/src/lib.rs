@@ -39,12 +39,21 @@
 
 mod batch;
 mod batcher;
+mod callers;
+mod choose;
 mod lane;
 mod limits;
 mod load;
+mod queues;
 mod request;
+mod running;
+mod service;
+mod shares;
 mod sizes;
+mod slab;
 mod time;
+mod trace;
+mod window;
 
 pub use batch::{Batch, BatchId, End, Ended, Next, Outcome};
 pub use batcher::Batcher;
@@ -54,3 +63,4 @@ pub use load::Load;
 pub use request::{Caller, Key, Refusal, Refused, Request, Room, Ticket};
 pub use sizes::Sizes;
 pub use time::Time;
+pub use trace::{Event, Turn, Wait};

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::slab::Id;
 use crate::{Lane, Time};
 
 /// What can share a batch: a model at given shapes of one item. Handed out by [`Batcher::key`](crate::Batcher::key).
@@ -34,6 +35,30 @@ impl Ticket {
     /// A number that no other ticket of this batcher ever has; later requests have larger ones.
     pub fn number(self) -> u64 {
         self.number
+    }
+}
+
+impl Id for Key {
+    fn new(number: u64, slot: u32) -> Key {
+        Key { number, slot }
+    }
+    fn number(self) -> u64 {
+        self.number
+    }
+    fn slot(self) -> u32 {
+        self.slot
+    }
+}
+
+impl Id for Ticket {
+    fn new(number: u64, slot: u32) -> Ticket {
+        Ticket { number, slot }
+    }
+    fn number(self) -> u64 {
+        self.number
+    }
+    fn slot(self) -> u32 {
+        self.slot
     }
 }
 

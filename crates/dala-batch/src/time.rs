@@ -20,6 +20,11 @@ impl Time {
     }
 }
 
+/// A span in nanoseconds: up to five hundred years, and no more.
+pub(crate) fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
 impl Add<Duration> for Time {
     type Output = Time;
 
