@@ -19,6 +19,11 @@ impl Lane {
     /// Every lane, the highest first.
     pub const ALL: [Lane; 3] = [Lane::Interactive, Lane::Default, Lane::Background];
 
+    /// The lane of this name, if there is one.
+    pub fn by_name(name: &str) -> Option<Lane> {
+        Lane::ALL.into_iter().find(|lane| lane.name() == name)
+    }
+
     /// Its place in [`ALL`](Lane::ALL).
     pub const fn index(self) -> usize {
         self as usize

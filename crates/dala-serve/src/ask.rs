@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use dala_batch::{Caller, Lane};
 
 use crate::{ModelInfo, Tensor};
 
@@ -45,41 +46,6 @@ pub struct Terms {
     /// Who asks, so that all get their share.
     pub caller: Caller,
 }
-
-/// How urgent a request is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Lane {
-    /// Someone is waiting for it: it goes first.
-    Interactive,
-    /// Ordinary work.
-    #[default]
-    Default,
-    /// Work that may take its time.
-    Background,
-}
-
-impl Lane {
-    /// Every lane, the highest first.
-    pub const ALL: [Lane; 3] = [Lane::Interactive, Lane::Default, Lane::Background];
-
-    /// As headers and parameters spell it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Lane::Interactive => "interactive",
-            Lane::Default => "default",
-            Lane::Background => "background",
-        }
-    }
-
-    /// The lane of this name, if there is one.
-    pub fn by_name(name: &str) -> Option<Lane> {
-        Lane::ALL.into_iter().find(|lane| lane.name() == name)
-    }
-}
-
-/// Who asks: a token, or a connection where there are no tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Caller(pub u64);
 
 /// What a model answered.
 #[derive(Clone, Debug)]

@@ -8,6 +8,7 @@
 //! is not answered is a [`Refusal`], and [`Refusal::said`] is the one table of how both protocols say it.
 
 mod ask;
+mod back;
 mod backend;
 mod datatype;
 pub mod double;
@@ -16,8 +17,10 @@ mod model;
 mod refusal;
 mod tensor;
 
-pub use ask::{Answer, Ask, Caller, Lane, PictureAnswer, PictureAsk, Terms, Times};
+pub use ask::{Answer, Ask, PictureAnswer, PictureAsk, Terms, Times};
+pub use back::{House, HouseOptions};
 pub use backend::{Backend, Pending};
+pub use dala_batch::{Caller, Lane, Limits};
 pub use datatype::Datatype;
 pub use figures::{BatchStatistics, DeviceLoad, Load, ModelLoad, Statistics, Total};
 pub use model::{Kind, Listing, ModelInfo, Port, State};
