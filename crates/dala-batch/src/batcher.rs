@@ -11,9 +11,10 @@ use crate::shares::Shares;
 use crate::slab::Slab;
 use crate::time::nanos;
 use crate::trace::{Event, Trace, Turn, Wait};
+use crate::window::Worth;
 use crate::{
     Batch, BatchId, Caller, End, Ended, Key, Lane, Limits, Load, Next, Outcome, Refusal, Refused, Request, Room, Sizes,
-    Ticket, Time, window,
+    Ticket, Time,
 };
 
 /// Requests for which there is room from the beginning: tables that grow move all they hold.
@@ -169,7 +170,7 @@ impl Batcher {
         if let Some(entry) = self.entries.get_mut(ticket) {
             entry.state = State::Waiting(place);
         }
-        self.queues.came(key, now, items);
+        self.queues.came(key, now, items, self.running.last_end);
         self.queues.enter(key, lane, place, items);
         if let Some(deadline) = deadline {
             self.queues.add_deadline(key, deadline, ticket);
@@ -221,6 +222,7 @@ impl Batcher {
         let now = self.tick(now);
         let Some((run, busy)) = self.running.end(batch, now) else { return };
         self.trace.add(now, || Event::Finished { batch, outcome, took: busy, expected: run.expected });
+        self.queues.end_batch(run.key, run.items.iter().sum());
         if outcome == Outcome::Done {
             self.queues.teach(run.key, |service| service.learn(run.size, busy));
         }
@@ -371,7 +373,9 @@ impl Batcher {
             }
         }
         let Some(deadline) = deadline else { return Ok(()) };
-        let (slack, expected_wait) = (deadline.since(now), self.wait_for(now, request));
+        // Who is taken should not be late because a run takes a little longer than usual.
+        let (slack, usual) = (deadline.since(now), self.wait_for(now, request));
+        let expected_wait = usual + Duration::from_nanos(waiting.service.deviation().saturating_mul(2)).min(usual / 4);
         // What is expected may be wrong. An idle device finds out; where others would have to wait for that, it does not.
         let is_idle = self.entries.len() == 0;
         if slack.is_zero() || expected_wait > slack && !is_idle {
@@ -409,9 +413,10 @@ impl Batcher {
                 lower += other.guaranteed_percent();
             }
         }
-        let own = if own.service.is_known() { own.service.time_for(shared) } else { 0 };
-        let before = self.committed_nanos(now).saturating_add(others).saturating_add(own);
-        before.saturating_add(before / 100 * u64::from(lower))
+        let before = self.committed_nanos(now).saturating_add(others);
+        let answer =
+            if own.service.is_known() { own.service.answer(shared, before, own.arrivals.gap(now)) } else { before };
+        answer.saturating_add(answer / 100 * u64::from(lower))
     }
 
     /// Ends the requests that are too late, or will be whatever is done.
@@ -479,21 +484,19 @@ impl Batcher {
             }
             (free.before(self.limits.prepare), Wait::Busy { free })
         } else {
-            // Whoever finds the device idle does not wait, nor does anybody for requests of others.
             let (offered, free) = (self.entries.get(head.ticket)?.offered, self.running.last_end?);
-            if offered >= free || items != u64::from(self.waiting_items) {
+            // Nobody waits for requests of other keys or lanes.
+            if items != u64::from(self.waiting_items) {
                 return None;
             }
-            let (last, gap) = (waiting.arrivals.last()?, waiting.arrivals.gap()?);
-            let gain = window::gain(&waiting.service, items, gap);
-            let until = window::limit(&waiting.service, items, gap, last, free);
-            let needs = Duration::from_nanos(waiting.service.fastest(items + 1).1);
-            let is_urgent = waiting.deadlines.first().is_some_and(|(deadline, _)| *deadline < until + needs);
-            if gain <= 0.0 || is_urgent {
+            let limit = if offered < free { free + self.limits.window } else { offered + self.limits.linger };
+            let Worth { span, more, gain } = waiting.arrivals.worth(&waiting.service, items, now.since(free))?;
+            let until = limit.min(free + span);
+            let needs = Duration::from_nanos(waiting.service.fastest(items + more as u64).1);
+            if waiting.deadlines.first().is_some_and(|(deadline, _)| *deadline < until + needs) {
                 return None;
             }
-            let (gap, gain) = (Duration::from_nanos(gap as u64), Duration::from_nanos(gain as u64));
-            (until, Wait::Gain { gap, gain })
+            (until, Wait::Gain { more: more as u32, gain })
         };
         if until <= now {
             return None;

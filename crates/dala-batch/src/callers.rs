@@ -64,7 +64,8 @@ impl Callers {
         let next = &mut own.next[lane.index()];
         let start = turns.given.max(*next);
         *next = start.saturating_add(u64::from(items) * PARTS);
-        start / (TURN * PARTS)
+        // Whoever is less than a turn ahead of the others is not behind anybody.
+        turns.given / (TURN * PARTS) + (start - turns.given) / (TURN * PARTS)
     }
 
     /// A request that waited runs.

@@ -18,6 +18,11 @@ pub struct Limits {
     /// How long before the device is expected to be free the next batch is made, where there is more than one slot. Until then
     /// requests gather.
     pub prepare: Duration,
+    /// How long a device that became free may wait for callers that it just answered and that are known to send again at
+    /// once. It waits only if all gain by that, and not at all where requests come each by itself.
+    pub window: Duration,
+    /// The same for a request that finds the device idle: with zero it never waits.
+    pub linger: Duration,
     /// How often a request may be with a device that was lost before it is given up: it may be what the device was lost by.
     pub losses: u32,
 }
@@ -30,6 +35,8 @@ impl Default for Limits {
             caller_percent: 50,
             slots: 1,
             prepare: Duration::from_millis(1),
+            window: Duration::from_millis(5),
+            linger: Duration::ZERO,
             losses: 2,
         }
     }

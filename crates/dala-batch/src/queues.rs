@@ -101,9 +101,16 @@ impl Queues {
         self.backlog[lane.index()]
     }
 
-    pub(crate) fn came(&mut self, key: Key, now: Time, items: u32) {
+    /// Items came, where the last batch ended at `free`.
+    pub(crate) fn came(&mut self, key: Key, now: Time, items: u32, free: Option<Time>) {
         if let Some(waiting) = self.keys.get_mut(key) {
-            waiting.arrivals.count(now, items);
+            waiting.arrivals.count(now, items, free, &waiting.service);
+        }
+    }
+
+    pub(crate) fn end_batch(&mut self, key: Key, items: u32) {
+        if let Some(waiting) = self.keys.get_mut(key) {
+            waiting.arrivals.end_batch(items);
         }
     }
 

@@ -22,7 +22,7 @@ struct Measured {
 
 impl Measured {
     fn first(nanos: f64) -> Measured {
-        Measured { mean: nanos, deviation: nanos / 4.0, count: 1 }
+        Measured { mean: nanos, deviation: nanos / 8.0, count: 1 }
     }
 
     fn learn(&mut self, nanos: f64) {
@@ -134,6 +134,24 @@ impl Service {
         total
     }
 
+    /// Nanoseconds by which runs of the best size are usually off.
+    pub(crate) fn deviation(&self) -> u64 {
+        let (size, _) = self.fastest(u64::MAX);
+        let known = self.sizes.as_slice().iter().zip(&self.measured).find(|(own, _)| **own == size);
+        known.and_then(|(_, measured)| *measured).map_or(0, |measured| measured.deviation as u64)
+    }
+
+    /// Nanoseconds until the last of so many items is answered that start after `before`. Others that come meanwhile, one every
+    /// `gap`, fill its batch up.
+    pub(crate) fn answer(&self, items: u64, before: u64, gap: Option<f64>) -> u64 {
+        let (size, cost) = self.fastest(u64::MAX);
+        let full = items.saturating_sub(1) / u64::from(size);
+        let (before, rest) = (before.saturating_add(full.saturating_mul(cost)), items - full * u64::from(size));
+        let meanwhile = gap.map_or(0, |gap| (before as f64 / gap.max(1.0)) as u64);
+        let (last, cost) = self.fastest(rest.saturating_add(meanwhile));
+        before.saturating_add(if u64::from(last) >= rest { cost } else { self.time_for(rest) })
+    }
+
     /// Costs of all sizes from those that were measured.
     fn fill(&mut self) {
         let known: Vec<(f64, f64)> = (self.sizes.as_slice().iter().zip(&self.measured))
@@ -160,10 +178,14 @@ fn guess(known: &[(f64, f64)], size: f64) -> f64 {
         (None, Some(first)) => (first, known.get(above + 1)),
         (None, None) => return 1.0,
     };
-    // On the line through the nearest two; from one alone, half of it is taken for what every run costs. An item costs no
-    // less than nothing, and no more than its part.
+    // On the line through the nearest two. An item costs no less than nothing, and no more than its part.
     let part = near.1 / near.0;
-    let slope = far.map_or(part / 2.0, |far| (far.1 - near.1) / (far.0 - near.0)).clamp(0.0, part);
+    let slope = match far {
+        Some(far) => ((far.1 - near.1) / (far.0 - near.0)).clamp(0.0, part),
+        // Of one size nothing follows for others. Larger ones count as free, or else nobody would find out.
+        None if size > near.0 => 0.0,
+        None => part / 2.0,
+    };
     near.1 + slope * (size - near.0)
 }
 
@@ -219,7 +241,7 @@ mod tests {
         assert!(!service.is_known());
         assert_eq!(service.fastest(3).0, 4, "as long as nothing is known, all at once");
         service.learn(1, ms(12));
-        assert_eq!(service.runs().map(|(_, cost)| cost / 1_000_000).collect::<Vec<_>>(), [12, 18, 30, 54]);
+        assert_eq!(service.runs().map(|(_, cost)| cost / 1_000_000).collect::<Vec<_>>(), [12, 12, 12, 12]);
         service.learn(4, ms(36));
         assert_eq!(service.runs().map(|(_, cost)| cost / 1_000_000).collect::<Vec<_>>(), [12, 20, 36, 68]);
         let mut service = Service::new(Sizes::from([1, 2, 4, 8]));

@@ -164,10 +164,10 @@ pub enum Wait {
         /// When the device is expected to be free.
         free: Time,
     },
-    /// One more item is expected so soon that all requests together gain.
+    /// More items are expected so soon that all requests together gain.
     Gain {
-        /// When it is expected.
-        gap: Duration,
+        /// How many.
+        more: u32,
         /// What all of them gain.
         gain: Duration,
     },
@@ -244,7 +244,7 @@ impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Wait::Busy { free } => write!(f, "the device is busy until {free}"),
-            Wait::Gain { gap, gain } => write!(f, "another in {gap:.1?} gains {gain:.1?}"),
+            Wait::Gain { more, gain } => write!(f, "{more} more are expected by then, which saves {gain:.1?} in all"),
         }
     }
 }

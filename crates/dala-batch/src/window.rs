@@ -1,66 +1,117 @@
 //! Whether a device that is free should wait for more requests.
+//!
+//! Where requests come each by itself it should not: those that come during a run gather for the next one, and a wait delays
+//! them all. Callers that send again when they are answered come together, right after a batch ended; then a run that starts
+//! with the first of them makes the others wait for a second one. So what counts is how many items usually come how soon after
+//! a batch of their key, and that is measured.
 
 use std::time::Duration;
 
 use crate::Time;
 use crate::service::Service;
+use crate::time::nanos;
 
 /// Of a mean of many, how much a new gap counts.
 const GAIN: f64 = 1.0 / 16.0;
 
-/// How fast items of a key come.
+/// Spans after the end of a batch, as parts of the shortest run.
+const SPANS: [u64; 4] = [64, 32, 16, 8];
+
+/// Of those that were answered, how many must be known to come back.
+const RETURN: f64 = 0.75;
+
+/// How items of a key come.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Arrivals {
     last: Option<Time>,
     /// The mean gap between two items, in nanoseconds.
     gap: Option<f64>,
+    /// Items since the last batch ended, within each span.
+    now: [u32; SPANS.len()],
+    /// The same, after batches before: the mean of some.
+    usual: [f64; SPANS.len()],
+    /// Items of the last batch, and the mean of those before.
+    answered: u32,
+    usually_answered: f64,
+}
+
+/// A wait that is worth it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Worth {
+    /// How long after the end of the last batch it ends.
+    pub(crate) span: Duration,
+    /// Items that are expected by then.
+    pub(crate) more: f64,
+    /// What all requests gain together.
+    pub(crate) gain: Duration,
 }
 
 impl Arrivals {
-    /// Items came together.
-    pub(crate) fn count(&mut self, now: Time, items: u32) {
+    /// Items came, so long after the last batch ended.
+    pub(crate) fn count(&mut self, now: Time, items: u32, free: Option<Time>, service: &Service) {
         if let Some(last) = self.last {
-            let gap = now.since(last).as_nanos() as f64 / f64::from(items.max(1));
+            let gap = nanos(now.since(last)) as f64 / f64::from(items.max(1));
             self.gap = Some(self.gap.map_or(gap, |mean| mean + (gap - mean) * GAIN));
         }
         self.last = Some(now);
+        if let Some(free) = free {
+            let after = nanos(now.since(free));
+            for (count, part) in self.now.iter_mut().zip(SPANS) {
+                *count += if after <= service.least(1) / part { items } else { 0 };
+            }
+        }
     }
 
-    /// When the last came.
-    pub(crate) fn last(&self) -> Option<Time> {
-        self.last
+    /// A batch of so many items ended.
+    pub(crate) fn end_batch(&mut self, items: u32) {
+        for (usual, count) in self.usual.iter_mut().zip(&mut self.now) {
+            *usual += (f64::from(std::mem::take(count)) - *usual) / 8.0;
+        }
+        self.usually_answered += (f64::from(self.answered) - self.usually_answered) / 8.0;
+        self.answered = items;
     }
 
-    /// Nanoseconds between two items, if enough is known.
-    pub(crate) fn gap(&self) -> Option<f64> {
-        self.gap
+    /// Nanoseconds between two items, if enough is known: more than usual while none comes.
+    pub(crate) fn gap(&self, now: Time) -> Option<f64> {
+        let since = self.last.map_or(0.0, |last| nanos(now.since(last)) as f64);
+        self.gap.map(|gap| gap.max(since))
     }
-}
 
-/// How many nanoseconds all requests together gain if a free device waits for one more item, where `items` wait and the next
-/// is expected after `gap`. Work that takes long enough gathers its own company, so this is seldom more than nothing.
-///
-/// Without the wait, the `n` items run now, the `m` that come meanwhile run after that, and the next item is one of them. With
-/// it, the next item is answered with the first run, and saves the second; all others are answered later, by the gap and by
-/// what the larger run takes more.
-pub(crate) fn gain(service: &Service, items: u64, gap: f64) -> f64 {
-    let (size, now) = service.fastest(items);
-    let (larger, then) = service.fastest(items + 1);
-    // More wait than are run, or would: the next item saves nothing.
-    if u64::from(size) < items || u64::from(larger) <= items || gap <= 0.0 {
-        return f64::NEG_INFINITY;
+    /// The wait that gains most, if any does, where some items wait and the device has been free for so long.
+    ///
+    /// Without a wait the `n` items run now, as many as fit, and after them the `m` that come meanwhile. With it `k` of these are in the first
+    /// run: all wait longer for that by the span and by what it takes more, and the `m` less by what the second takes less.
+    pub(crate) fn worth(&self, service: &Service, items: u64, free_for: Duration) -> Option<Worth> {
+        let most = u64::from(service.sizes().largest());
+        if items >= most {
+            return None;
+        }
+        let (size, run) = service.fastest(items);
+        let left = items.saturating_sub(size.into()) as f64;
+        let shortest = service.least(1);
+        // After a large batch more come than after a small one.
+        let share = f64::from(self.answered) / self.usually_answered.max(1.0);
+        let usual = self.usual.last().map_or(0.0, |usual| usual * share);
+        let later = self.gap.map_or(0.0, |gap| run as f64 / gap.max(1.0));
+        let mut best: Option<Worth> = None;
+        for ((part, usual_then), came) in SPANS.into_iter().zip(self.usual).zip(self.now) {
+            let span = shortest / part;
+            let wait = span.saturating_sub(nanos(free_for));
+            let expected = usual_then * share - f64::from(came);
+            let together = (items + expected.round() as u64).min(most);
+            let more = (together - items) as f64;
+            let (larger, longer) = service.fastest(together);
+            if wait == 0 || more == 0.0 || usual_then < RETURN * self.usually_answered || u64::from(larger) < together {
+                continue;
+            }
+            let meanwhile = later.max(usual - f64::from(came)).max(expected);
+            let second = |items: f64| items * service.time_for(items.round() as u64) as f64;
+            let all_later = (items as f64 + meanwhile) * (wait as f64 + longer as f64 - run as f64);
+            let gain = second(left + meanwhile) - second(meanwhile - more) - all_later;
+            if gain > best.map_or(0.0, |best| nanos(best.gain) as f64) {
+                best = Some(Worth { span: Duration::from_nanos(span), more, gain: Duration::from_nanos(gain as u64) });
+            }
+        }
+        best
     }
-    let (now, then) = (now as f64, then as f64);
-    let meanwhile = (now / gap).max(1.0);
-    let second = service.time_for(meanwhile.min(1e9) as u64) as f64;
-    let saved = now + second - gap - then;
-    let later = gap + (then - now).max(0.0);
-    saved - (items as f64 + meanwhile - 1.0) * later
-}
-
-/// Until when to wait at most: as long as two gaps after the last item, and half of the run after the device became free.
-pub(crate) fn limit(service: &Service, items: u64, gap: f64, last: Time, free: Time) -> Time {
-    let (_, run) = service.fastest(items);
-    let gaps = last.max(free) + Duration::from_nanos((2.0 * gap) as u64);
-    gaps.min(free + Duration::from_nanos(run / 2))
 }
