@@ -15,6 +15,7 @@ mod figures;
 mod model;
 mod refusal;
 mod tensor;
+pub mod wire;
 
 pub use ask::{Answer, Ask, Caller, Lane, PictureAnswer, PictureAsk, Terms, Times};
 pub use backend::{Backend, Pending};
