@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::messages::{
     DataType, Empty, InferBatchStatistics, InferStatistics, LatestVersions, ModelConfig, ModelIndex, ModelInput,
-    ModelMetadataResponse, ModelOutput, ModelStatistics, ModelVersionPolicy, ServerMetadataResponse,
-    StatisticDuration, TensorMetadata,
+    ModelMetadataResponse, ModelOutput, ModelStatistics, ModelVersionPolicy, ServerMetadataResponse, StatisticDuration,
+    TensorMetadata,
 };
 use crate::{Datatype, Kind, Listing, ModelInfo, Port, State, Statistics, Total};
 
@@ -84,9 +84,8 @@ pub(crate) fn metadata(model: &ModelInfo) -> ModelMetadataResponse {
 
 pub(crate) fn metadata_json(model: &ModelInfo) -> Value {
     let metadata = metadata(model);
-    let tensor = |tensor: &TensorMetadata| {
-        json!({ "name": tensor.name, "datatype": tensor.datatype, "shape": tensor.shape })
-    };
+    let tensor =
+        |tensor: &TensorMetadata| json!({ "name": tensor.name, "datatype": tensor.datatype, "shape": tensor.shape });
     json!({
         "name": metadata.name,
         "versions": metadata.versions,
@@ -234,9 +233,7 @@ pub(crate) fn statistics_json(models: &[Statistics]) -> Value {
 
 /// The models among what is listed; `only_ready` leaves out the others.
 pub(crate) fn index(listings: &[Listing], only_ready: bool) -> Vec<ModelIndex> {
-    let wanted = |listing: &&Listing| {
-        listing.kind == Kind::Model && (!only_ready || listing.state == State::Ready)
-    };
+    let wanted = |listing: &&Listing| listing.kind == Kind::Model && (!only_ready || listing.state == State::Ready);
     let entry = |listing: &Listing| ModelIndex {
         name: listing.name.to_string(),
         version: listing.version.to_string(),
@@ -247,8 +244,6 @@ pub(crate) fn index(listings: &[Listing], only_ready: bool) -> Vec<ModelIndex> {
 }
 
 pub(crate) fn index_json(listings: &[Listing], only_ready: bool) -> Value {
-    let entry = |model: ModelIndex| {
-        json!({ "name": model.name, "version": model.version, "state": model.state, "reason": model.reason })
-    };
+    let entry = |model: ModelIndex| json!({ "name": model.name, "version": model.version, "state": model.state, "reason": model.reason });
     Value::Array(index(listings, only_ready).into_iter().map(entry).collect())
 }

@@ -202,8 +202,7 @@ mod tests {
     }
 
     fn model() -> ModelInfo {
-        let inputs =
-            vec![port("x", Datatype::Fp32, &[None, Some(2)]), port("names", Datatype::Bytes, &[None])];
+        let inputs = vec![port("x", Datatype::Fp32, &[None, Some(2)]), port("names", Datatype::Bytes, &[None])];
         let outputs = vec![port("y", Datatype::Fp32, &[None, Some(2)]), port("z", Datatype::Bool, &[None])];
         ModelInfo { max_batch: Some(4), ..Identity::model("m", inputs, outputs) }
     }
@@ -257,7 +256,10 @@ mod tests {
             (one(), &["y", "y"], "output `y` is there twice"),
         ] {
             let refusal = checked(inputs, outputs).unwrap_err().to_string();
-            assert!(refusal.contains(says) || says == "one missing" && refusal.contains("is FP32, not FP64"), "{refusal}");
+            assert!(
+                refusal.contains(says) || says == "one missing" && refusal.contains("is FP32, not FP64"),
+                "{refusal}"
+            );
         }
     }
 }

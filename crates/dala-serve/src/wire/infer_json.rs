@@ -133,8 +133,7 @@ struct Seen(Vec<&'static str>);
 
 impl Seen {
     fn once(&mut self, reader: &Reader<'_>, member: &str) -> Result<(), Refusal> {
-        const MEMBERS: [&str; 8] =
-            ["id", "parameters", "inputs", "outputs", "name", "shape", "datatype", "data"];
+        const MEMBERS: [&str; 8] = ["id", "parameters", "inputs", "outputs", "name", "shape", "datatype", "data"];
         let known = MEMBERS.into_iter().find(|known| *known == member).unwrap_or_default();
         if self.0.contains(&known) {
             return Err(reader.fail(format_args!("`{known}` is there twice")));
@@ -291,7 +290,10 @@ impl<'a> Pieces<'a> {
         let data = match data {
             Data::Here(data) => data,
             Data::Behind(size) => binary.take(size).ok_or_else(|| {
-                bad(format!("input `{name}` is said to have {size} bytes; the body has {}", binary.body.len() - binary.at))
+                bad(format!(
+                    "input `{name}` is said to have {size} bytes; the body has {}",
+                    binary.body.len() - binary.at
+                ))
             })?,
         };
         Ok(DraftInput { name, datatype, shape, data })
@@ -315,6 +317,11 @@ impl Manner {
             draft.outputs.iter().map(|output| output.is_binary.unwrap_or(draft.binary_output)).collect()
         };
         Manner { id: draft.id.clone().into_owned(), is_binary }
+    }
+
+    /// Whether any output is written as JSON, which takes a while where it is large.
+    pub fn has_text(&self) -> bool {
+        self.is_binary.contains(&false)
     }
 
     /// Whether every output can be written as it is wanted: known before the model runs.

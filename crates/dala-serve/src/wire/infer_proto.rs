@@ -120,7 +120,9 @@ fn typed(name: &str, datatype: Datatype, contents: InferTensorContents) -> Resul
         Datatype::Fp32 => 5,
         Datatype::Fp64 => 6,
         Datatype::Bytes => 7,
-        Datatype::Fp16 | Datatype::Bf16 => return Err(bad(format!("input `{name}`: {datatype} has raw contents only"))),
+        Datatype::Fp16 | Datatype::Bf16 => {
+            return Err(bad(format!("input `{name}`: {datatype} has raw contents only")));
+        }
     };
     if lists.iter().enumerate().any(|(index, &length)| index != expected && length > 0) {
         return Err(bad(format!("input `{name}` is {datatype}, and its contents are of another type")));
@@ -170,11 +172,8 @@ fn typed(name: &str, datatype: Datatype, contents: InferTensorContents) -> Resul
 fn response(model: &str, answer: &Answer, id: String) -> ModelInferResponse {
     let number = |value: u128| Some(Parameter::Int64(i64::try_from(value).unwrap_or(i64::MAX)));
     let times = answer.times;
-    let parameters = [
-        ("queue_us", times.queued.as_micros()),
-        ("run_us", times.ran.as_micros()),
-        ("batch", times.batch as u128),
-    ];
+    let parameters =
+        [("queue_us", times.queued.as_micros()), ("run_us", times.ran.as_micros()), ("batch", times.batch as u128)];
     ModelInferResponse {
         model_name: model.to_owned(),
         model_version: answer.version.to_string(),

@@ -269,7 +269,10 @@ mod tests {
         for same in ["[[1,2,3],[4,5,6]]", " [ [1 ,2, 3] ,\n[4,5,6]\t] "] {
             assert_eq!(parsed(same, Datatype::Int32, &[2, 3]).unwrap(), flat);
         }
-        assert_eq!(parsed("[[[1,2],[3,4]],[[5,6],[7,8]]]", Datatype::Uint8, &[2, 2, 2]).unwrap()[..], [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(
+            parsed("[[[1,2],[3,4]],[[5,6],[7,8]]]", Datatype::Uint8, &[2, 2, 2]).unwrap()[..],
+            [1, 2, 3, 4, 5, 6, 7, 8]
+        );
         assert_eq!(parsed("[[1,2,3,4],[5,6,7,8]]", Datatype::Uint8, &[2, 2, 2]).unwrap().len(), 8);
         assert_eq!(parsed("[5]", Datatype::Uint8, &[]).unwrap()[..], [5]);
         assert_eq!(parsed("[]", Datatype::Uint8, &[0]).unwrap().len(), 0);
