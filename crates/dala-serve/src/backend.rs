@@ -48,6 +48,6 @@ pub trait Backend: Send + Sync + 'static {
     /// Whether requests can be answered at all: everything that was to be served at the start is loaded, and no device is lost.
     fn is_ready(&self) -> bool;
 
-    /// Nothing new will come: called once, when the server begins to end.
+    /// Nothing new is taken from now on; requests that are being read may still come. Called once, when the server ends.
     fn drain(&self) {}
 }
