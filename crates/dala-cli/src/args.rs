@@ -9,6 +9,9 @@ use dala_compute::{DType, Params, Shape};
 use dala_image::{Format, RawLayout};
 use dala_recipes::FACE_THRESHOLD;
 
+use crate::parsers::{positive, time};
+use crate::serve_args::ServeArgs;
+
 /// What a pipeline calls the picture that it is given.
 pub(crate) const INPUT: &str = "input";
 
@@ -40,6 +43,8 @@ pub(crate) enum Command {
     Trace(TraceArgs),
     /// Say what is in photos
     Classify(ClassifyArgs),
+    /// Serve models and pipelines over the network: the Open Inference Protocol by HTTP and gRPC
+    Serve(Box<ServeArgs>),
     /// Find the faces in photos
     Detect(DetectArgs),
     /// Read the text in photos
@@ -785,21 +790,6 @@ fn size(text: &str) -> Result<Shape, String> {
 fn named_size(text: &str) -> Result<(String, usize), String> {
     let (name, size) = text.rsplit_once('=').ok_or("say NAME=N, such as height=320")?;
     Ok((name.to_owned(), positive(size)?))
-}
-
-/// `200ms` or `1.5s`.
-fn time(text: &str) -> Result<Duration, String> {
-    let (number, seconds) = match text.strip_suffix("ms") {
-        Some(number) => (number, 1e-3),
-        None => (text.strip_suffix('s').unwrap_or_default(), 1.0),
-    };
-    let time = number.parse().ok().and_then(|number: f64| Duration::try_from_secs_f64(number * seconds).ok());
-    time.filter(|time| !time.is_zero()).ok_or_else(|| "write a time above zero, such as 200ms or 1.5s".to_owned())
-}
-
-/// A count of at least one.
-fn positive(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "write a whole number above zero".to_owned())
 }
 
 /// `name=text`, as given to `--input` and `--param`.

@@ -24,10 +24,13 @@ mod model_run;
 mod numbers;
 mod onnx;
 mod output;
+mod parsers;
 mod picture;
 mod read;
 mod run;
 mod self_test;
+mod serve;
+mod serve_args;
 mod source;
 mod tensor_file;
 mod terminal;
@@ -63,6 +66,7 @@ fn run(command: &Command, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         Command::Verify(args) => verify::run(args, out),
         Command::Trace(args) => trace::run(args, out),
         Command::Classify(args) => classify::run(args, out),
+        Command::Serve(args) => serve::run(args, out),
         Command::Detect(args) => detect::run(args, out),
         Command::Read(args) => read::run(args, out),
         Command::Upscale(args) => upscale::run(args, out),
