@@ -163,7 +163,21 @@ impl Buffer {
     ///
     /// As [`read_bytes`](Buffer::read_bytes).
     pub fn read_data(&self) -> Result<Data, Error> {
-        Ok(Data::from_bytes(self.dtype(), &self.read_bytes()?))
+        let mut data = Data::zeros(self.dtype(), self.len());
+        self.read_data_into(&mut data)?;
+        Ok(data)
+    }
+
+    /// Reads the elements into `into`: memory that is used again need not come from the system.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_bytes`](Buffer::read_bytes); also if `into` has another type or length.
+    pub fn read_data_into(&self, into: &mut Data) -> Result<(), Error> {
+        match into.dtype() == self.dtype() {
+            true => self.read_bytes_into(into.bytes_mut()),
+            false => Err(Error::ElementMismatch { expected: self.dtype(), actual: into.dtype() }),
+        }
     }
 
     fn read_bytes_into(&self, into: &mut [u8]) -> Result<(), Error> {

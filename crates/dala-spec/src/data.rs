@@ -34,6 +34,13 @@ macro_rules! declare {
                 }
             }
 
+            /// So many elements, all of them zero.
+            pub fn zeros(dtype: DType, len: usize) -> Data {
+                match dtype {
+                    $(DType::$variant => Data::$variant(vec![<$rust>::default(); len]),)+
+                }
+            }
+
             /// The elements in little-endian `bytes`; bytes past the last whole element are left out. There is room for whole
             /// vectors of any device at the end.
             pub fn from_bytes(dtype: DType, bytes: &[u8]) -> Data {
@@ -92,6 +99,11 @@ impl Data {
             return Cow::Borrowed(each!(self, values => bytemuck::cast_slice(values)));
         }
         Cow::Owned(each!(self, values => values.iter().flat_map(|value| value.to_le_bytes()).collect()))
+    }
+
+    /// The bytes of the elements where they are, in the machine's order: to be read into.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        each!(self, values => bytemuck::cast_slice_mut(values))
     }
 
     /// The bytes that its memory has room for, at least as many as the elements have.
