@@ -397,7 +397,7 @@ defmodule Dala.Gpu.Compute.HealthTest do
 
   defp longest_in_new_vm do
     {:ok, peer, _} = :peer.start_link(%{connection: :standard_io, args: [~c"-pa" | :code.get_path()]})
-    {:ok, _} = :peer.call(peer, :application, :ensure_all_started, [:dala_compute])
+    {:ok, _} = :peer.call(peer, :application, :ensure_all_started, [:dala_compute], 60_000)
 
     code = """
     alias Dala.Gpu.Compute

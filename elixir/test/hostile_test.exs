@@ -124,12 +124,16 @@ defmodule Dala.Gpu.Compute.HostileTest do
     {ML, :run, [:model, :model_inputs], {:tuple, :outputs}},
     {ML, :detect, [:photo], {:tuple, :list}},
     {ML, :detect, [:photo, :detect_options], {:tuple, :list}},
+    {ML, :detect, [:path, :photo, :detect_options], {:tuple, :list}},
     {ML, :read, [:photo], {:tuple, :list}},
     {ML, :read, [:photo, :read_options], {:tuple, :list}},
+    {ML, :read, [:two_paths, :photo, :read_options], {:tuple, :list}},
     {ML, :upscale, [:photo], {:tuple, :buffer}},
     {ML, :upscale, [:photo, :recipe_options], {:tuple, :buffer}},
+    {ML, :upscale, [:path, :photo, :recipe_options], {:tuple, :buffer}},
     {ML, :listen, [:photo], {:tuple, :map}},
     {ML, :listen, [:photo, :recipe_options], {:tuple, :map}},
+    {ML, :listen, [:path, :photo, :recipe_options], {:tuple, :map}},
     {ML, :describe_type, [:photo], {:tuple, :map}},
     {ML, :describe_type, [:photo, :recipe_options], {:tuple, :map}},
     {ML, :imagenet_labels, [], :list},
@@ -632,6 +636,8 @@ defmodule Dala.Gpu.Compute.HostileTest do
   end
 
   defp argument(:recipe_options, pool), do: some_of(model: argument(:path, pool)) |> spoil_options(pool)
+
+  defp argument(:two_paths, pool), do: {argument(:path, pool), argument(:path, pool)}
 
   defp argument(:read_options, pool) do
     some_of(detector: argument(:path, pool), recogniser: argument(:path, pool)) |> spoil_options(pool)

@@ -530,7 +530,7 @@ defmodule Dala.Gpu.Compute.LifeTest do
   # its own has one of its own.
   defp assert_below_80_mb(what, work) do
     {:ok, peer, _} = :peer.start_link(%{connection: :standard_io, args: [~c"-pa" | :code.get_path()]})
-    {:ok, _} = :peer.call(peer, :application, :ensure_all_started, [:dala_compute])
+    {:ok, _} = :peer.call(peer, :application, :ensure_all_started, [:dala_compute], 60_000)
 
     module = """
     defmodule Garbage do

@@ -83,7 +83,7 @@ defmodule Dala.Gpu.Compute.SupervisionTest do
   # What the code gives there, where the application was just started and the device is not open yet.
   defp in_new_vm(code) do
     {:ok, peer, _} = :peer.start_link(%{connection: :standard_io, args: [~c"-pa" | :code.get_path()]})
-    {:ok, _} = :peer.call(peer, :application, :ensure_all_started, [:dala_compute])
+    {:ok, _} = :peer.call(peer, :application, :ensure_all_started, [:dala_compute], 60_000)
     {results, _} = :peer.call(peer, Code, :eval_string, [@prelude <> code], 60_000)
     :peer.stop(peer)
     results
