@@ -227,7 +227,8 @@ impl Batcher {
             self.queues.teach(run.key, |service| service.learn(run.size, busy));
         }
         let next = Lane::ALL.map(|lane| self.next_cost(lane));
-        self.shares.count(nanos(busy), run.items, next);
+        let (best, cost) = self.queues.get(run.key).map_or((1, 0), |waiting| waiting.service.fastest(u64::MAX));
+        self.shares.count(now, nanos(busy), cost / u64::from(best), run.items, next);
         let (is_known, is_alone) = (self.queues.get(run.key).is_some(), run.tickets.len() == 1);
         let mut again = Vec::new();
         for ticket in run.tickets {
@@ -397,26 +398,28 @@ impl Batcher {
     }
 
     /// Nanoseconds until a request of so many items would be answered: after what runs, what waits in higher lanes, and of its
-    /// own lane what goes before it; with those of its own key it shares batches.
+    /// own lane what goes before it. With those of its own key it shares batches, and goes when the first of its batch does.
     fn wait_nanos(&self, now: Time, key: Key, lane: Lane, caller: Option<Caller>, items: u32) -> u64 {
         let Some(own) = self.queues.get(key) else { return 0 };
+        let part = |of: u64, part: u64, all: u64| (u128::from(of) * u128::from(part) / u128::from(all)) as u64;
         let (ahead, all) = (self.callers.ahead(caller, lane), self.queues.items(lane).max(1));
-        let fair = |all_of_it: u64| (u128::from(all_of_it) * u128::from(ahead.min(all)) / u128::from(all)) as u64;
-        let mut others = fair(self.queues.backlog(lane).saturating_sub(own.backlog(lane)));
-        let mut shared = fair(own.items(lane)) + u64::from(items);
-        let mut lower = 0;
-        for other in Lane::ALL {
-            if other < lane {
-                others = others.saturating_add(self.queues.backlog(other).saturating_sub(own.backlog(other)));
-                shared += own.items(other);
-            } else if other > lane && self.queues.items(other) > 0 {
-                lower += other.guaranteed_percent();
-            }
+        let mut shared = part(own.items(lane), ahead.min(all), all) + u64::from(items);
+        let mut others = 0u64;
+        for higher in Lane::ALL.into_iter().filter(|other| *other < lane) {
+            others = others.saturating_add(self.queues.backlog(higher).saturating_sub(own.backlog(higher)));
+            shared += own.items(higher);
         }
-        let before = self.committed_nanos(now).saturating_add(others);
-        let answer =
-            if own.service.is_known() { own.service.answer(shared, before, own.arrivals.gap(now)) } else { before };
-        answer.saturating_add(answer / 100 * u64::from(lower))
+        let with_it = (shared - u64::from(items)) % u64::from(own.service.fastest(u64::MAX).0);
+        let of_lane = part(self.queues.backlog(lane).saturating_sub(own.backlog(lane)), ahead.min(all), all);
+        others = others.saturating_add(part(of_lane, shared - with_it / 2, shared));
+        let committed = self.committed_nanos(now);
+        let (before, run) = match own.service.is_known() {
+            true => own.service.answer(shared, committed.saturating_add(others), own.arrivals.gap(now)),
+            false => (committed.saturating_add(others), 0),
+        };
+        let waiting = Lane::ALL.map(|lane| self.queues.items(lane) > 0);
+        let stretched = self.shares.stretch(lane, before.saturating_sub(committed), waiting);
+        committed.saturating_add(stretched).saturating_add(run)
     }
 
     /// Ends the requests that are too late, or will be whatever is done.
