@@ -121,7 +121,8 @@ impl Batcher {
         let Some(waiting) = self.queues.get(key) else { return };
         let lines = waiting.lines.iter().flat_map(|line| line.order.iter().map(|place| place.ticket));
         let again = self.again.iter().filter(|again| again.key == key).flat_map(|again| again.tickets.iter().copied());
-        let tickets: Vec<Ticket> = again.chain(lines).collect();
+        let is_there = |ticket: &Ticket| self.entries.get(*ticket).is_some();
+        let tickets: Vec<Ticket> = again.chain(lines).filter(is_there).collect();
         self.trace.add(now, || Event::Forgot { key, requests: tickets.len() as u32 });
         for ticket in tickets {
             self.end(now, ticket, End::Unloaded, None);

@@ -36,9 +36,9 @@ fn nanos_each(waiting: u32, callers: u64, sizes: &[u32]) -> u64 {
         offer(&mut batcher, now);
     }
     let (mut best, started) = (u64::MAX, Instant::now());
-    for _ in 0..3 {
+    for _ in 0..2 {
         let (before, mut ended) = (used(started), 0);
-        while ended < 40_000 {
+        while ended < 30_000 {
             let Next::Run(batch) = batcher.next(now) else { panic!("something waits") };
             now = now + Duration::from_micros(10);
             batcher.finished(now, batch.id, Outcome::Done);

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use dala_batch::{
-    Batch, Batcher, Caller, End, Ended, Key, Lane, Limits, Next, Outcome, Refusal, Request, Room, Sizes, Ticket, Time,
+    Batch, Batcher, Caller, End, Ended, Event, Key, Lane, Limits, Next, Outcome, Refusal, Request, Room, Sizes, Ticket,
+    Time,
 };
 
 const CORES: [(u32, u64); 4] = [(1, 11), (2, 20), (4, 38), (8, 74)];
@@ -605,4 +606,64 @@ fn every_decision_is_told() {
     batcher.trace(0);
     batcher.offer(at(60), request(key)).unwrap_err();
     assert_eq!(batcher.take_events(), []);
+}
+
+/// Whoever left part of what it sent has no later turns than others for that, once it was its turn.
+#[test]
+fn turns_go_on_where_they_are() {
+    let mut batcher = batcher();
+    let key = known(&mut batcher, &[(1, 10)]);
+    let tickets: Vec<Ticket> = (0..100).map(|_| batcher.offer(at(0), request(key)).unwrap()).collect();
+    tickets[..90].iter().for_each(|ticket| batcher.gone(at(0), *ticket));
+    assert_eq!(run(&mut batcher, at(0)).tickets, [tickets[90]]);
+    batcher.trace(1);
+    batcher.offer(at(1), Request { caller: Caller(2), ..request(key) }).unwrap();
+    let Event::Took { turn, .. } = batcher.take_events()[0].1 else { panic!("it was taken") };
+    assert_eq!(turn, 90 / 8);
+}
+
+/// What is expected of a lower lane counts what higher ones use.
+#[test]
+fn busy_lanes_above_are_expected_to_go_on() {
+    let mut batcher = batcher();
+    let (urgent, slow) = (known(&mut batcher, &CORES), known(&mut batcher, &CORES));
+    // Of every tenth of a second the interactive lane needs 74 ms.
+    for step in 0..100 {
+        for _ in 0..8 {
+            batcher.offer(at(100 * step), Request { lane: Lane::Interactive, ..request(urgent) }).unwrap();
+        }
+        run_whole(&mut batcher, at(100 * step));
+    }
+    for _ in 0..16 {
+        batcher.offer(at(10_000), Request { lane: Lane::Background, ..request(slow) }).unwrap();
+    }
+    let (alone, beside) = (ms(2 * 74 + 11), batcher.expected_wait(at(10_000), slow, Lane::Background));
+    assert!((alone * 2..alone * 5).contains(&beside), "{beside:?}");
+    // Those above do not wait for those below, apart from their share.
+    let above = batcher.expected_wait(at(10_000), slow, Lane::Interactive);
+    assert!((ms(11)..ms(13)).contains(&above), "{above:?}");
+}
+
+/// Callers that come back together are waited for, unless somebody has no time for that.
+#[test]
+fn a_window_is_for_those_who_come_back() {
+    let limits = Limits { linger: ms(1), ..Limits::default() };
+    let mut batcher = Batcher::new(limits);
+    let key = known(&mut batcher, &GPU);
+    let mut now = at(0);
+    for _ in 0..50 {
+        for _ in 0..8 {
+            batcher.offer(now, request(key)).unwrap();
+        }
+        (_, now) = run_whole(&mut batcher, now);
+        now = now + Duration::from_micros(40);
+    }
+    let wait = Duration::from_nanos(5_000_000 / 64);
+    let first = batcher.offer(now, request(key)).unwrap();
+    let Next::WaitUntil(until) = batcher.next(now) else { panic!("the others are expected") };
+    assert!(until <= now + wait, "{until} from {now}");
+    batcher.gone(now, first);
+    // A run of eight takes 8 ms.
+    let ticket = batcher.offer(now, Request { deadline: Some(now + ms(8)), ..request(key) }).unwrap();
+    assert_eq!(run(&mut batcher, now).tickets, [ticket]);
 }
