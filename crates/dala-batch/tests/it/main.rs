@@ -1,0 +1,16 @@
+//! The batcher on simulated devices, under a clock that is set by hand.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests fail loudly and report what they ran"
+)]
+
+mod cost;
+mod device;
+mod histories;
+mod model;
+mod random;
+mod rules;
+mod simulation;
