@@ -174,7 +174,7 @@ impl Batcher {
         });
         self.link(id, before, Some(ticket));
         self.link(id, Some(ticket), None);
-        let place = Place { turn, due: deadline.map_or(due, |deadline| deadline.min(due)), ticket };
+        let place = Place { turn, due: nanos(deadline.map_or(due, |deadline| deadline.min(due)).0), ticket };
         if let Some(entry) = self.entries.get_mut(ticket) {
             entry.state = State::Waiting(place);
         }

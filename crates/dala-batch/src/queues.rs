@@ -12,7 +12,8 @@ use crate::{Key, Lane, Sizes, Ticket, Time};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) turn: u64,
-    pub(crate) due: Time,
+    /// In nanoseconds: it is compared at every step down a tree.
+    pub(crate) due: u64,
     pub(crate) ticket: Ticket,
 }
 

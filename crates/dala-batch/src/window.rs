@@ -84,8 +84,9 @@ impl Arrivals {
 
     /// The wait that gains most, if any does, where some items wait and the device has been free for so long.
     ///
-    /// Without a wait the `n` items run now, as many as fit, and after them the `m` that come meanwhile. With it `k` of these are in the first
-    /// run: all wait longer for that by the span and by what it takes more, and the `m` less by what the second takes less.
+    /// Without a wait the `n` items run now, as many as fit, and after them the `m` that come meanwhile. With it `k` of these are
+    /// in the first run: all wait longer for that by the span and by what it takes more, and the `m` less by what the second
+    /// takes less.
     pub(crate) fn worth(&self, service: &Service, items: u64, free_for: Duration) -> Option<Worth> {
         let most = u64::from(service.sizes().largest());
         if items >= most {

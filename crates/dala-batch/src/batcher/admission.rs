@@ -6,6 +6,12 @@ use super::Batcher;
 use crate::time::nanos;
 use crate::{Caller, Key, Lane, Refusal, Refused, Request, Room, Time};
 
+/// Items and bytes that there is room for in a lane.
+fn lane_room(all: (u64, u64), lane: Lane) -> (u64, u64) {
+    let of = |all: u64| (u128::from(all) * u128::from(lane.room_percent())).div_ceil(100) as u64;
+    (of(all.0), of(all.1))
+}
+
 impl Batcher {
     /// Whether a request may come in.
     pub(super) fn admit(&self, now: Time, request: &Request) -> Result<(), Refused> {
@@ -22,15 +28,11 @@ impl Batcher {
         if items > most.0 || bytes > most.1 {
             return never(Refusal::TooLarge { items: most.0, bytes: most.1 });
         }
-        let part = |percent: u64| {
-            let of = |all: u64| (u128::from(all) * u128::from(percent)).div_ceil(100) as u64;
-            (of(self.limits.items.into()), of(self.limits.bytes))
-        };
-        let own = self.callers.find(caller).and_then(|id| self.callers.get(id));
-        let own = own.map_or((0, 0), |own| (own.items, own.bytes));
+        let all = (u64::from(self.limits.items), self.limits.bytes);
+        let own = self.callers.find(caller).and_then(|id| self.callers.get(id)).map(|own| (own.items, own.bytes));
         let rooms = [
-            (Room::Lane(lane), (self.items, self.bytes), part(lane.room_percent()), self.entries.len() == 0),
-            (Room::Caller(caller), own, part(self.limits.caller_percent.min(100).into()), own.0 == 0),
+            (Room::Lane(lane), (self.items, self.bytes), lane_room(all, lane), self.entries.len() == 0),
+            (Room::Caller(caller), own.unwrap_or_default(), self.caller_room(all), own.is_none()),
         ];
         for (whose, held, room, is_empty) in rooms {
             let over = held.0 + u64::from(items) > room.0 || held.1.saturating_add(bytes) > room.1;
@@ -56,6 +58,17 @@ impl Batcher {
             return Err(Refused { why: Refusal::TooLate { expected_wait }, retry_after });
         }
         Ok(())
+    }
+
+    /// Items and bytes that one caller may have: as much as is free, or a multiple of that. So each of several that send as
+    /// much as they can has the same, and there is room for one more.
+    fn caller_room(&self, all: (u64, u64)) -> (u64, u64) {
+        let percent = self.limits.caller_percent.min(100);
+        let of = |free: u64| match 100 - percent {
+            0 => u64::MAX,
+            others => u64::try_from(u128::from(free) * u128::from(percent) / u128::from(others)).unwrap_or(u64::MAX),
+        };
+        (of(all.0.saturating_sub(self.items)), of(all.1.saturating_sub(self.bytes)))
     }
 
     pub(super) fn wait_for(&self, now: Time, request: &Request) -> Duration {

@@ -9,7 +9,7 @@ use crate::running::Run;
 use crate::time::nanos;
 use crate::trace::{Event, Turn, Wait};
 use crate::window::Worth;
-use crate::{Batch, Key, Lane, Ticket, Time};
+use crate::{Batch, Key, Lane, Request, Ticket, Time};
 
 /// What a batch is taken to cost where shares are counted and nothing is known of it, in nanoseconds.
 const UNKNOWN: u64 = 10_000_000;
@@ -85,9 +85,13 @@ impl Batcher {
                 // More than fit: large ones leave gaps, and some may be late in a large batch. Those that never are fill it.
                 let mut sure = 0;
                 for place in waiting.lines[lane.index()].order.iter().take(2 * largest as usize) {
-                    self.consider(now, place.ticket, lane == lead, &mut candidates, &mut late);
-                    let fits = candidates.last().is_some_and(|last| last.items == 1 && last.slack >= longest);
-                    sure += u32::from(fits);
+                    match self.consider(now, place.ticket, lane == lead) {
+                        Some(candidate) => {
+                            candidates.push(candidate);
+                            sure += u32::from(candidate.items == 1 && candidate.slack >= longest);
+                        }
+                        None => late.push(place.ticket),
+                    }
                     if sure == largest {
                         break;
                     }
@@ -106,8 +110,12 @@ impl Batcher {
     pub(super) fn run_again(&mut self, now: Time, again: Again) -> Option<Batch> {
         let (mut candidates, mut late) = (Vec::new(), Vec::new());
         for ticket in again.tickets {
-            self.consider(now, ticket, true, &mut candidates, &mut late);
+            match self.consider(now, ticket, true) {
+                Some(candidate) => candidates.push(candidate),
+                None => late.push(ticket),
+            }
         }
+        // Those that ended meanwhile are not there any more.
         for ticket in late {
             self.end_late(now, ticket);
         }
@@ -119,28 +127,16 @@ impl Batcher {
         batch
     }
 
-    /// Adds a request to those that may run, or to those that are too late.
-    pub(super) fn consider(
-        &self,
-        now: Time,
-        ticket: Ticket,
-        leads: bool,
-        may: &mut Vec<Candidate>,
-        late: &mut Vec<Ticket>,
-    ) {
-        let Some(entry) = self.entries.get(ticket) else { return };
-        let items = entry.request.items;
-        let slack = entry.request.deadline.map_or(u64::MAX, |deadline| nanos(deadline.since(now)));
-        let least = self.queues.get(entry.request.key).map_or(1, |waiting| waiting.service.least(items));
-        if slack < least && !self.is_tried_anyway(now, ticket) {
-            late.push(ticket);
-        } else {
-            may.push(Candidate { ticket, items, slack, leads });
-        }
+    /// A request as one that may run, unless it is too late.
+    fn consider(&self, now: Time, ticket: Ticket, leads: bool) -> Option<Candidate> {
+        let Request { key, deadline, items, .. } = self.entries.get(ticket)?.request;
+        let slack = deadline.map_or(u64::MAX, |deadline| nanos(deadline.since(now)));
+        let is_late = slack < self.queues.get(key)?.service.least(items);
+        (!is_late || self.is_tried_anyway(now, ticket)).then_some(Candidate { ticket, items, slack, leads })
     }
 
     /// Starts a batch of some of these.
-    pub(super) fn start(&mut self, now: Time, key: Key, candidates: &[Candidate], why: &mut Turn) -> Option<Batch> {
+    fn start(&mut self, now: Time, key: Key, candidates: &[Candidate], why: &mut Turn) -> Option<Batch> {
         let service = &self.queues.get(key)?.service;
         let first = candidates.first()?;
         let mut tickets = Vec::new();

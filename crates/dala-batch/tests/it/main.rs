@@ -7,10 +7,13 @@
     reason = "tests fail loudly and report what they ran"
 )]
 
+mod admission;
+mod by_hand;
 mod cost;
 mod device;
+mod ends;
 mod histories;
 mod model;
+mod order;
 mod random;
-mod rules;
 mod simulation;
