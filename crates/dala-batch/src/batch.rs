@@ -57,7 +57,7 @@ pub enum Outcome {
     Done,
     /// It failed, and the device goes on: one of its requests may be the cause.
     Failed,
-    /// It failed because the device, or the process that has it, is gone.
+    /// It failed because the device, or the process that has it, is gone. Ask for more when there is one again.
     Lost,
 }
 

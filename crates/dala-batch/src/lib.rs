@@ -29,13 +29,33 @@
 //!
 //! How a server uses it:
 //!
-//! - After every call, [`take_ended`](Batcher::take_ended) says which requests ended. Every request that was taken is in it
-//!   exactly once.
 //! - After every [`offer`](Batcher::offer) and [`finished`](Batcher::finished), and when the time of [`Next::WaitUntil`] has
 //!   come, ask [`next`](Batcher::next) until it does not say [`Next::Run`].
+//! - After every call, [`take_ended`](Batcher::take_ended) says which requests ended. Every request that was taken is in it
+//!   exactly once, those that left included.
+//!
+//! The rules:
+//!
+//! - **Size.** Of the planned sizes the one with the most items in a second that are answered in time. So a plan with empty
+//!   places is run only if no smaller ones together are cheaper.
+//! - **Order.** A higher [`Lane`] goes first; a lower one keeps a small share of the device, and fills places that are left.
+//!   In a lane callers have turns of eight items; in a turn the earliest deadline goes first, whatever its key. Without a
+//!   deadline a request counts as due after 0.1, 1 or 10 seconds, by its lane.
+//! - **Waiting.** What comes while the device is busy gathers. A request that finds it idle runs at once, unless
+//!   [`Limits::linger`] says otherwise. A device that becomes free waits only for callers that it just answered, if they are
+//!   known to send again at once and all gain by it.
+//! - **Deadlines** are for answers. A request that is expected to be answered later is refused at once, with the expected
+//!   wait; one that became too late ends before it costs a run. Expectations may be wrong: a request that is alone is tried.
+//! - **Room** is bounded in items and bytes, and is left for higher lanes and for one more caller.
+//! - **Failures.** A batch that fails is tried again in halves, until the request that makes it fail is alone. With a lost
+//!   device the same, and a request that was there too often is given up.
+//! - **Times.** What runs take is measured for each key and size; sizes that were not run yet are guessed from others.
+//!
+//! Every decision can be [traced](Batcher::trace): an [`Event`] prints as a line with the numbers that it stood on.
 //!
 //! What it leaves to others: the requests' data, what a run is, threads and clocks, and which requests have the same key. A
-//! request with more items than the largest plan is refused; the server cuts it.
+//! request with more items than the largest plan is refused; the server cuts it. A decision takes about a microsecond for
+//! each request; nothing is looked through.
 
 mod batch;
 mod batcher;

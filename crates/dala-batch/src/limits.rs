@@ -10,8 +10,9 @@ pub struct Limits {
     pub items: u32,
     /// Bytes of the same, as the requests say. Lanes have the same shares.
     pub bytes: u64,
-    /// The part of both, in percent, that one caller may have. A caller that sends as much as it can must leave room for
-    /// others. It may have one request in any case.
+    /// The part of both, in percent, that one caller may have if it is the only one. Of several that send as much as they can
+    /// each has as much, and room is left for one more: with 50 percent, one may have a half, and two a third each. Everybody
+    /// may have one request.
     pub caller_percent: u32,
     /// Batches that may be with the device at a time: with two, the host prepares the next while the device works.
     pub slots: u32,

@@ -12,7 +12,8 @@ use crate::{Key, Lane, Sizes, Ticket, Time};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) turn: u64,
-    pub(crate) due: Time,
+    /// In nanoseconds: it is compared at every step down a tree.
+    pub(crate) due: u64,
     pub(crate) ticket: Ticket,
 }
 
@@ -114,50 +115,50 @@ impl Queues {
         }
     }
 
+    /// A request comes into its line. Then its key has to be [listed](Queues::list).
     pub(crate) fn enter(&mut self, key: Key, lane: Lane, place: Place, items: u32) {
         let Some(waiting) = self.keys.get_mut(key) else { return };
         let line = &mut waiting.lines[lane.index()];
         line.order.insert(place);
         line.items += u64::from(items);
         self.items[lane.index()] += u64::from(items);
-        self.list_line(key, lane);
     }
 
+    /// A request leaves its line. Then its key has to be [listed](Queues::list).
     pub(crate) fn leave(&mut self, key: Key, lane: Lane, place: Place, items: u32) {
         let Some(waiting) = self.keys.get_mut(key) else { return };
         let line = &mut waiting.lines[lane.index()];
         if line.order.remove(&place) {
             line.items -= u64::from(items);
             self.items[lane.index()] -= u64::from(items);
-            self.list_line(key, lane);
         }
     }
 
+    /// A request that waits has a deadline. Then its key has to be [listed](Queues::list).
     pub(crate) fn add_deadline(&mut self, key: Key, deadline: Time, ticket: Ticket) {
-        if let Some(waiting) = self.keys.get_mut(key) {
-            waiting.deadlines.insert((deadline, ticket));
-            self.list_alarm(key);
-        }
+        self.keys.get_mut(key).map(|waiting| waiting.deadlines.insert((deadline, ticket)));
     }
 
+    /// A request with a deadline waits no more. Then its key has to be [listed](Queues::list).
     pub(crate) fn remove_deadline(&mut self, key: Key, deadline: Time, ticket: Ticket) {
-        if let Some(waiting) = self.keys.get_mut(key) {
-            waiting.deadlines.remove(&(deadline, ticket));
-            self.list_alarm(key);
-        }
+        self.keys.get_mut(key).map(|waiting| waiting.deadlines.remove(&(deadline, ticket)));
     }
 
     /// What runs take became known, or better known.
     pub(crate) fn teach(&mut self, key: Key, teach: impl FnOnce(&mut Service)) {
         let Some(waiting) = self.keys.get_mut(key) else { return };
         teach(&mut waiting.service);
-        for lane in Lane::ALL {
-            self.list_line(key, lane);
+        self.list(key, &Lane::ALL);
+    }
+
+    /// Brings what is known of all keys up to date with some lanes of one, and its deadlines.
+    pub(crate) fn list(&mut self, key: Key, lanes: &[Lane]) {
+        for lane in lanes {
+            self.list_line(key, *lane);
         }
         self.list_alarm(key);
     }
 
-    /// Brings what is known of all lines up to date with one of them.
     fn list_line(&mut self, key: Key, lane: Lane) {
         let Some(waiting) = self.keys.get_mut(key) else { return };
         let line = &mut waiting.lines[lane.index()];

@@ -141,15 +141,15 @@ impl Service {
         known.and_then(|(_, measured)| *measured).map_or(0, |measured| measured.deviation as u64)
     }
 
-    /// Nanoseconds until the last of so many items is answered that start after `before`. Others that come meanwhile, one every
-    /// `gap`, fill its batch up.
-    pub(crate) fn answer(&self, items: u64, before: u64, gap: Option<f64>) -> u64 {
+    /// Nanoseconds until the last of so many items starts, and of its run, if the first start after `before`. Others that come
+    /// meanwhile, one every `gap`, fill its batch up.
+    pub(crate) fn answer(&self, items: u64, before: u64, gap: Option<f64>) -> (u64, u64) {
         let (size, cost) = self.fastest(u64::MAX);
         let full = items.saturating_sub(1) / u64::from(size);
         let (before, rest) = (before.saturating_add(full.saturating_mul(cost)), items - full * u64::from(size));
         let meanwhile = gap.map_or(0, |gap| (before as f64 / gap.max(1.0)) as u64);
         let (last, cost) = self.fastest(rest.saturating_add(meanwhile));
-        before.saturating_add(if u64::from(last) >= rest { cost } else { self.time_for(rest) })
+        (before, if u64::from(last) >= rest { cost } else { self.time_for(rest) })
     }
 
     /// Costs of all sizes from those that were measured.

@@ -78,11 +78,11 @@ pub enum Event {
         /// What its run is expected to take; zero if nobody knows.
         needs: Duration,
     },
-    /// A batch failed, and its requests are tried again in two.
+    /// The requests of a batch that failed or was lost are tried again in two parts.
     Split {
         /// Which.
         batch: BatchId,
-        /// Requests of the first half.
+        /// Requests of the first part.
         first: u32,
         /// Requests of the second.
         second: u32,
@@ -183,29 +183,45 @@ impl Turn {
     }
 }
 
+/// So many of them, as one says it.
+struct Count(u64, &'static str);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}{}", self.0, self.1, if self.0 == 1 { "" } else { "s" })
+    }
+}
+
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let items = |count: u32| Count(count.into(), "item");
+        let requests = |count: u32| Count(count.into(), "request");
         match self {
-            Event::Took { ticket, key, lane, caller, items, turn, expected_wait, slack } => {
-                write!(f, "took {ticket}: {items} items of {key}, {lane} lane, {caller} in turn {turn}, ")?;
+            Event::Took { ticket, key, lane, caller, items: count, turn, expected_wait, slack } => {
+                write!(f, "took {ticket}: {} of {key}, {lane} lane, {caller} in turn {turn}, ", items(*count))?;
                 write!(f, "answer expected in {expected_wait:.1?}")?;
                 slack.map_or(Ok(()), |slack| write!(f, ", has {slack:.1?}"))
             }
             Event::Refused { key, lane, caller, refused } => {
                 write!(f, "refused a request of {caller} for {key}, {lane} lane: {refused}")?;
-                write!(f, "; try again in {:.1?}", refused.retry_after)
+                match refused.retry_after {
+                    Duration::ZERO => Ok(()),
+                    retry_after => write!(f, "; try again in {retry_after:.1?}"),
+                }
             }
-            Event::Batched { batch, key, why, requests, items, size, expected, left } => {
-                write!(f, "{batch}: {requests} requests of {key}, {items} items in a plan of {size}, ")?;
-                write!(f, "expected {expected:.1?}, {left} items left; {why}")
+            Event::Batched { batch, key, why, requests: count, items: all, size, expected, left } => {
+                write!(f, "{batch}: {} of {key}, {} in a plan of {size}, ", requests(*count), items(*all))?;
+                write!(f, "expected {expected:.1?}, {} left; {why}", Count(*left, "item"))
             }
-            Event::Waits { until, key, items, why } => write!(f, "{items} items of {key} wait until {until}: {why}"),
+            Event::Waits { until, key, items, why } => {
+                write!(f, "{} of {key} wait until {until}: {why}", Count(*items, "item"))
+            }
             Event::Expired { ticket, slack: Duration::ZERO, .. } => write!(f, "{ticket} expired: its deadline passed"),
             Event::Expired { ticket, slack, needs } => {
                 write!(f, "{ticket} expired: a run takes {needs:.1?}, and it has {slack:.1?}")
             }
             Event::Split { batch, first, second } => {
-                write!(f, "{batch} failed: tried again as {first} and {second} requests")
+                write!(f, "{batch} split: its requests are tried again, {first} and {second}")
             }
             Event::Blamed { ticket, runs } => write!(f, "{ticket} failed alone, in run {runs}"),
             Event::GaveUp { ticket, losses } => {
@@ -221,8 +237,8 @@ impl fmt::Display for Event {
                 };
                 write!(f, "{batch} {outcome} after {took:.1?}, expected {expected:.1?}")
             }
-            Event::Forgot { key, requests } => write!(f, "{key} forgotten: {requests} requests unloaded"),
-            Event::Drains { waiting } => write!(f, "draining: {waiting} requests wait"),
+            Event::Forgot { key, requests: count } => write!(f, "{key} forgotten: {} unloaded", requests(*count)),
+            Event::Drains { waiting } => write!(f, "draining: {} left", requests(*waiting)),
         }
     }
 }

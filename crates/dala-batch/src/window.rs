@@ -14,6 +14,9 @@ use crate::time::nanos;
 /// Of a mean of many, how much a new gap counts.
 const GAIN: f64 = 1.0 / 16.0;
 
+/// How many gaps tell something.
+const ENOUGH: u32 = 8;
+
 /// Spans after the end of a batch, as parts of the shortest run.
 const SPANS: [u64; 4] = [64, 32, 16, 8];
 
@@ -24,8 +27,9 @@ const RETURN: f64 = 0.75;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Arrivals {
     last: Option<Time>,
-    /// The mean gap between two items, in nanoseconds.
-    gap: Option<f64>,
+    /// The mean gap between two items, in nanoseconds, and of how many.
+    gap: f64,
+    gaps: u32,
     /// Items since the last batch ended, within each span.
     now: [u32; SPANS.len()],
     /// The same, after batches before: the mean of some.
@@ -51,7 +55,8 @@ impl Arrivals {
     pub(crate) fn count(&mut self, now: Time, items: u32, free: Option<Time>, service: &Service) {
         if let Some(last) = self.last {
             let gap = nanos(now.since(last)) as f64 / f64::from(items.max(1));
-            self.gap = Some(self.gap.map_or(gap, |mean| mean + (gap - mean) * GAIN));
+            self.gaps = self.gaps.saturating_add(1);
+            self.gap += (gap - self.gap) * GAIN.max(1.0 / f64::from(self.gaps));
         }
         self.last = Some(now);
         if let Some(free) = free {
@@ -74,13 +79,14 @@ impl Arrivals {
     /// Nanoseconds between two items, if enough is known: more than usual while none comes.
     pub(crate) fn gap(&self, now: Time) -> Option<f64> {
         let since = self.last.map_or(0.0, |last| nanos(now.since(last)) as f64);
-        self.gap.map(|gap| gap.max(since))
+        (self.gaps >= ENOUGH).then(|| self.gap.max(since))
     }
 
     /// The wait that gains most, if any does, where some items wait and the device has been free for so long.
     ///
-    /// Without a wait the `n` items run now, as many as fit, and after them the `m` that come meanwhile. With it `k` of these are in the first
-    /// run: all wait longer for that by the span and by what it takes more, and the `m` less by what the second takes less.
+    /// Without a wait the `n` items run now, as many as fit, and after them the `m` that come meanwhile. With it `k` of these are
+    /// in the first run: all wait longer for that by the span and by what it takes more, and the `m` less by what the second
+    /// takes less.
     pub(crate) fn worth(&self, service: &Service, items: u64, free_for: Duration) -> Option<Worth> {
         let most = u64::from(service.sizes().largest());
         if items >= most {
@@ -92,7 +98,7 @@ impl Arrivals {
         // After a large batch more come than after a small one.
         let share = f64::from(self.answered) / self.usually_answered.max(1.0);
         let usual = self.usual.last().map_or(0.0, |usual| usual * share);
-        let later = self.gap.map_or(0.0, |gap| run as f64 / gap.max(1.0));
+        let later = if self.gaps >= ENOUGH { run as f64 / self.gap.max(1.0) } else { 0.0 };
         let mut best: Option<Worth> = None;
         for ((part, usual_then), came) in SPANS.into_iter().zip(self.usual).zip(self.now) {
             let span = shortest / part;

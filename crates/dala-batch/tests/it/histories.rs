@@ -184,7 +184,7 @@ impl History {
             }
             97..99 => self.add_key(),
             // A laptop that slept.
-            _ => self.now = self.now + Duration::from_secs(self.random.pick(&[1, 3600, 1 << 40])),
+            _ => self.now = self.now + Duration::from_secs(self.random.pick(&[1, 3600, 1 << 30])),
         }
         self.collect();
         let load = self.batcher.load(self.now);

@@ -195,18 +195,35 @@ impl Model {
         if request.items > most || request.bytes > self.limits.bytes {
             return Some(Refusal::TooLarge { items: most, bytes: self.limits.bytes });
         }
-        let percent = [100, 90, 75][request.lane.index()];
-        let everybody = (Room::Lane(request.lane), percent, self.held.iter().collect::<Vec<_>>());
-        let own = self.held.iter().filter(|held| held.request.caller == request.caller).collect();
-        let own = (Room::Caller(request.caller), u64::from(self.limits.caller_percent), own);
-        for (whose, percent, held) in [everybody, own] {
+        let sum = |held: &[&Held]| {
             let items: u64 = held.iter().map(|held| u64::from(held.request.items)).sum();
-            let bytes: u64 = held.iter().map(|held| held.request.bytes).sum();
-            let over = (items + u64::from(request.items)) > (u64::from(self.limits.items) * percent).div_ceil(100)
-                || bytes + request.bytes > (self.limits.bytes * percent).div_ceil(100);
-            if over && !held.is_empty() {
-                return Some(Refusal::Full { whose, items, bytes, expected_wait: Duration::ZERO });
-            }
+            (items, held.iter().map(|held| held.request.bytes).sum::<u64>())
+        };
+        let everybody: Vec<&Held> = self.held.iter().collect();
+        let own: Vec<&Held> = self.held.iter().filter(|held| held.request.caller == request.caller).collect();
+        let (items, bytes) = sum(&everybody);
+        let (all_items, all_bytes) = (u64::from(self.limits.items), self.limits.bytes);
+        let percent = [100, 90, 75][request.lane.index()];
+        if !everybody.is_empty()
+            && (items + u64::from(request.items) > (all_items * percent).div_ceil(100)
+                || bytes + request.bytes > (all_bytes * percent).div_ceil(100))
+        {
+            return Some(Refusal::Full {
+                whose: Room::Lane(request.lane),
+                items,
+                bytes,
+                expected_wait: Duration::ZERO,
+            });
+        }
+        let (own_items, own_bytes) = sum(&own);
+        let percent = u64::from(self.limits.caller_percent);
+        let is_more = |own: u64, free: u64| percent < 100 && own * (100 - percent) > free * percent;
+        if !own.is_empty()
+            && (is_more(own_items + u64::from(request.items), all_items - items)
+                || is_more(own_bytes + request.bytes, all_bytes - bytes))
+        {
+            let whose = Room::Caller(request.caller);
+            return Some(Refusal::Full { whose, items: own_items, bytes: own_bytes, expected_wait: Duration::ZERO });
         }
         None
     }
