@@ -15,11 +15,30 @@ const BARRIER: [&str; 1] = ["barrier"];
 
 pub(super) fn read(text: &str) -> Result<PipelineText, TextError> {
     let reader = Reader { text };
+    if let Some(at) = too_deep(text) {
+        return Err(reader.fail(format!("brackets are nested more than {DEEPEST} deep"), at..at + 1));
+    }
     let table = DeTable::parse(text).map_err(|error| {
         let at = error.span().unwrap_or(0..0);
         reader.fail(error.message().to_owned(), at)
     })?;
     reader.pipeline(&Entries::of(table.get_ref()))
+}
+
+/// How deep brackets may be nested: the parser takes stack for each that is open, whatever comes of it.
+const DEEPEST: usize = 32;
+
+/// Where brackets are nested too deep. Those in texts and comments count, too: few have so many that are not closed.
+fn too_deep(text: &str) -> Option<usize> {
+    let mut open = 0usize;
+    text.bytes().position(|byte| {
+        match byte {
+            b'[' | b'{' => open += 1,
+            b']' | b'}' => open = open.saturating_sub(1),
+            _ => {}
+        }
+        open > DEEPEST
+    })
 }
 
 /// A table's keys and values, in the order in which they are written.

@@ -156,36 +156,39 @@ defmodule Dala.Gpu.Compute.Codec do
       end
     end
 
-    # A function for each type: the runtime reads a binary faster if nothing else is decided on the way.
-    read = :"elements_#{dtype}"
+    # Those of bf16 are read as the f32 that they are the upper half of.
+    if dtype != :bf16 do
+      # A function for each type: the runtime reads a binary faster if nothing else is decided on the way.
+      read = :"elements_#{dtype}"
 
-    if dtype == :u8 do
-      defp unquote(read)(binary), do: :binary.bin_to_list(binary)
-    else
-      defp unquote(read)(<<unquote_splicing(Enum.map(many, segment)), rest::binary>>) do
-        [unquote_splicing(many) | unquote(read)(rest)]
-      end
-
-      defp unquote(read)(<<unquote(segment.(x)), rest::binary>>), do: [unquote(x) | unquote(read)(rest)]
-
-      # A float segment matches finite floats only.
-      if non_finite = @non_finite[dtype] do
-        defp unquote(read)(<<bits::little-unquote(width), rest::binary>>) do
-          x =
-            case bits do
-              unquote(non_finite[:infinity]) -> :infinity
-              unquote(non_finite[:neg_infinity]) -> :neg_infinity
-              _ -> :nan
-            end
-
-          [x | unquote(read)(rest)]
+      if dtype == :u8 do
+        defp unquote(read)(binary), do: :binary.bin_to_list(binary)
+      else
+        defp unquote(read)(<<unquote_splicing(Enum.map(many, segment)), rest::binary>>) do
+          [unquote_splicing(many) | unquote(read)(rest)]
         end
+
+        defp unquote(read)(<<unquote(segment.(x)), rest::binary>>), do: [unquote(x) | unquote(read)(rest)]
+
+        # A float segment matches finite floats only.
+        if non_finite = @non_finite[dtype] do
+          defp unquote(read)(<<bits::little-unquote(width), rest::binary>>) do
+            x =
+              case bits do
+                unquote(non_finite[:infinity]) -> :infinity
+                unquote(non_finite[:neg_infinity]) -> :neg_infinity
+                _ -> :nan
+              end
+
+            [x | unquote(read)(rest)]
+          end
+        end
+
+        defp unquote(read)(<<>>), do: []
       end
 
-      defp unquote(read)(<<>>), do: []
+      defp elements(unquote(dtype), binary), do: unquote(read)(binary)
     end
-
-    defp elements(unquote(dtype), binary), do: unquote(read)(binary)
   end
 
   # Half of the last bit that stays, less one where that is even, rounds by a sum. What is not finite is exact already.
