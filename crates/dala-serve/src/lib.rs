@@ -18,6 +18,8 @@ mod net;
 mod options;
 mod refusal;
 mod tensor;
+#[cfg(feature = "otel")]
+mod traces;
 pub mod wire;
 
 pub use ask::{Answer, Ask, Caller, Lane, PictureAnswer, PictureAsk, Terms, Times};
@@ -29,3 +31,5 @@ pub use net::{BindError, Ended, Server, Stopper};
 pub use options::{Limits, Options, TlsFiles};
 pub use refusal::{Refusal, Said};
 pub use tensor::{Tensor, byte_elements};
+#[cfg(feature = "otel")]
+pub use traces::{Traces, TracesError};

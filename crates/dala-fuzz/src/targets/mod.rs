@@ -4,6 +4,7 @@ mod call;
 mod command;
 mod expression;
 mod facts;
+mod infer;
 mod model;
 mod picture;
 mod pipeline;
@@ -12,7 +13,8 @@ mod plan;
 use crate::Target;
 
 /// All targets.
-pub const NAMES: [&str; 7] = ["expression", "chain", "toml", "command", "params", "model", "picture"];
+pub const NAMES: [&str; 10] =
+    ["expression", "chain", "toml", "command", "params", "model", "picture", "infer_json", "infer_proto", "compressed"];
 
 /// The target of that name.
 pub fn by_name(name: &str) -> Option<Box<dyn Target>> {
@@ -24,6 +26,9 @@ pub fn by_name(name: &str) -> Option<Box<dyn Target>> {
         "params" => Box::new(call::Params::default()),
         "model" => Box::new(model::Model::default()),
         "picture" => Box::new(picture::PictureFile),
+        "infer_json" => Box::new(infer::InferJson::default()),
+        "infer_proto" => Box::new(infer::InferProto::default()),
+        "compressed" => Box::new(infer::Compressed),
         _ => return None,
     })
 }

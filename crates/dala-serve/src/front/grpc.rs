@@ -30,7 +30,7 @@ const SMALL: usize = 1 << 20;
 /// Answers a call; whatever happens, with a status of gRPC.
 pub(crate) async fn answer(shared: &Arc<Shared>, peer: &Arc<Peer>, request: Request<Incoming>) -> Response<Reply> {
     let (parts, body) = request.into_parts();
-    let response = respond(shared, peer, &parts, body).await.unwrap_or_else(|refusal| trailers::refused(&refusal));
+    let response = respond(shared, peer, parts, body).await.unwrap_or_else(|refusal| trailers::refused(&refusal));
     shared.metrics.sent_bytes.fetch_add(response.body().size_bytes(), Ordering::Relaxed);
     response
 }
@@ -38,7 +38,7 @@ pub(crate) async fn answer(shared: &Arc<Shared>, peer: &Arc<Peer>, request: Requ
 async fn respond(
     shared: &Arc<Shared>,
     peer: &Arc<Peer>,
-    parts: &Parts,
+    parts: Parts,
     body: Incoming,
 ) -> Result<Response<Reply>, Refusal> {
     let is_grpc = |value: &HeaderValue| value.as_bytes().starts_with(b"application/grpc");
@@ -51,8 +51,8 @@ async fn respond(
         None if path == "/grpc.health.v1.Health/Check" => "Check",
         None => return Err(unknown(path)),
     };
-    let headers = &parts.headers;
-    let call = Call { shared, peer, headers, body };
+    let headers = parts.headers;
+    let call = Call { shared, peer, headers: &headers, body };
     // What says nothing about what is served is answered without a token.
     if matches!(method, "ServerLive" | "ServerReady" | "Check") {
         return health(method, call).await;
@@ -62,8 +62,14 @@ async fn respond(
     let caller = shared.admit(peer, authorization, Instant::now())?;
     let back = &shared.back;
     match method {
-        "ModelInfer" => grpc_infer::one(shared, peer, caller, headers, call.body).await,
-        "ModelStreamInfer" => grpc_infer::many(shared, peer, caller, headers, call.body),
+        "ModelInfer" => {
+            let body = call.body;
+            grpc_infer::one(shared, peer, caller, headers, body).await
+        }
+        "ModelStreamInfer" => {
+            let body = call.body;
+            grpc_infer::many(shared, peer, caller, headers, body)
+        }
         "ServerMetadata" => {
             call.message::<Empty>().await?;
             sent(&describe::server(shared.may_load))

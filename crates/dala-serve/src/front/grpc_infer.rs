@@ -17,6 +17,7 @@ use super::frames::{self, Framed, Messages, PREFIX, prefix};
 use super::heads::{self, Wishes};
 use super::reply::Reply;
 use super::shared::{Peer, Shared, terms, work};
+use super::span;
 use super::trailers;
 use crate::wire::compression::Encoding;
 use crate::wire::infer_proto;
@@ -34,6 +35,7 @@ const SHORT: usize = 16 << 10;
 
 /// What the head of a call says of all of its requests.
 struct Head {
+    headers: HeaderMap,
     wishes: Wishes,
     /// How long the call may take.
     deadline: Option<Duration>,
@@ -41,11 +43,12 @@ struct Head {
 }
 
 impl Head {
-    fn of(headers: &HeaderMap) -> Result<Head, Refusal> {
+    fn of(headers: HeaderMap) -> Result<Head, Refusal> {
         Ok(Head {
-            wishes: Wishes::of(headers)?,
-            deadline: heads::text(headers, DEADLINE)?.map(timeout).transpose()?,
-            encoding: encoding(headers)?,
+            wishes: Wishes::of(&headers)?,
+            deadline: heads::text(&headers, DEADLINE)?.map(timeout).transpose()?,
+            encoding: encoding(&headers)?,
+            headers,
         })
     }
 }
@@ -60,7 +63,7 @@ pub(crate) async fn one(
     shared: &Arc<Shared>,
     peer: &Peer,
     caller: Caller,
-    headers: &HeaderMap,
+    headers: HeaderMap,
     body: Incoming,
 ) -> Result<Response<Reply>, Refusal> {
     let began = Instant::now();
@@ -108,11 +111,11 @@ async fn infer(
     id: &mut String,
 ) -> Result<(Arc<str>, Answer), Refusal> {
     let mut label: Arc<str> = "".into();
-    let span = tracing::info_span!("infer", model = tracing::field::Empty);
+    let span = span::begin(&head.headers);
     let outcome = infer_model(shared, caller, head, began, framed, id, &mut label).instrument(span.clone()).await;
-    span.record("model", &*label);
-    let counts = shared.metrics.of(&label);
-    counts.count(outcome.as_ref().map(|answer| answer.times), began.elapsed());
+    let ended = outcome.as_ref().map(|answer| answer.times);
+    span::end(&span, &label, ended);
+    shared.metrics.of(&label).count(ended, began.elapsed());
     outcome.map(|answer| (label, answer))
 }
 
@@ -164,7 +167,7 @@ pub(crate) fn many(
     shared: &Arc<Shared>,
     peer: &Arc<Peer>,
     caller: Caller,
-    headers: &HeaderMap,
+    headers: HeaderMap,
     body: Incoming,
 ) -> Result<Response<Reply>, Refusal> {
     let head = Head::of(headers)?;

@@ -19,6 +19,7 @@ use super::page;
 use super::reply::Reply;
 use super::routes::{Part, Route};
 use super::shared::{Peer, Shared, terms, work};
+use super::span;
 use super::status;
 use crate::wire::compression::Encoding;
 use crate::wire::{describe, infer_json};
@@ -172,14 +173,11 @@ async fn infer(
     let model = shared.back.model(name, version);
     let label = model.as_ref().map_or_else(|_| "".into(), |model| model.name.clone());
     let counts = shared.metrics.of(&label);
-    let span =
-        tracing::info_span!("infer", model = &*label, queue_us = tracing::field::Empty, run_us = tracing::field::Empty);
+    let span = span::begin(sent.headers);
     let outcome = async { infer_model(shared, model?, sent).await }.instrument(span.clone()).await;
-    counts.count(outcome.as_ref().map(|(_, times)| *times), began.elapsed());
-    if let Ok((_, times)) = &outcome {
-        span.record("queue_us", times.queued.as_micros() as u64);
-        span.record("run_us", times.ran.as_micros() as u64);
-    }
+    let ended = outcome.as_ref().map(|(_, times)| *times);
+    span::end(&span, &label, ended);
+    counts.count(ended, began.elapsed());
     outcome.map(|(response, _)| response)
 }
 
@@ -300,9 +298,13 @@ fn accepted(header: Option<&str>) -> Option<Encoding> {
 async fn picture(shared: &Arc<Shared>, name: &str, sent: Sent<'_>) -> Result<Response<Reply>, Refusal> {
     let began = sent.began;
     let is_known = shared.back.index().iter().any(|listing| *listing.name == *name);
-    let counts = shared.metrics.of(&if is_known { name.into() } else { "".into() });
-    let outcome = through_pipeline(shared, name, sent).await;
-    counts.count(outcome.as_ref().map(|(_, times)| *times), began.elapsed());
+    let label: Arc<str> = if is_known { name.into() } else { "".into() };
+    let counts = shared.metrics.of(&label);
+    let span = span::begin(sent.headers);
+    let outcome = through_pipeline(shared, name, sent).instrument(span.clone()).await;
+    let ended = outcome.as_ref().map(|(_, times)| *times);
+    span::end(&span, &label, ended);
+    counts.count(ended, began.elapsed());
     outcome.map(|(response, _)| response)
 }
 

@@ -14,6 +14,7 @@ pub(crate) mod rate;
 mod reply;
 mod routes;
 pub(crate) mod shared;
+mod span;
 mod status;
 pub(crate) mod tokens;
 mod trailers;

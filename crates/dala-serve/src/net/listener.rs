@@ -59,7 +59,7 @@ fn full() -> String {
 }
 
 /// How much of a call's body may be on its way before it is read.
-const WINDOW: u32 = 1 << 20;
+const WINDOW: u32 = 256 << 10;
 
 impl Listener {
     /// Takes connections until the server closes.

@@ -48,6 +48,22 @@ fn the_end_does_not_wait_for_ever() {
 }
 
 #[test]
+fn who_is_told_twice_does_not_wait() {
+    let server = Running::with(Options { notice: Duration::from_secs(60), ..options() });
+    server.back.holds.send_replace(true);
+    let mut client = server.client();
+    client.begin("POST", INFER, &[], request().len());
+    client.stream.write_all(&request()).unwrap();
+    server.until_waiting(1);
+    let began = Instant::now();
+    server.stop();
+    until(|| server.get("/v2/health/ready").status == 503);
+    server.stop_now();
+    assert_eq!(server.ended().unanswered, 1);
+    assert!(began.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
 fn routers_learn_of_it_first() {
     let server = Running::with(Options { notice: Duration::from_secs(2), ..options() });
     let agent = |server: &Running| {

@@ -18,3 +18,5 @@ mod limits;
 mod openapi;
 mod running;
 mod tls;
+#[cfg(feature = "otel")]
+mod traces;

@@ -59,6 +59,11 @@ impl Running {
         self.stopper.stop();
     }
 
+    /// Ends it without waiting for anything.
+    pub(crate) fn stop_now(&self) {
+        self.stopper.stop_now();
+    }
+
     pub(crate) fn ended(mut self) -> Ended {
         self.stop();
         self.thread.take().unwrap().join().unwrap()
