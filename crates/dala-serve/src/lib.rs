@@ -19,6 +19,8 @@ mod net;
 mod options;
 mod refusal;
 mod tensor;
+#[cfg(feature = "otel")]
+mod traces;
 pub mod wire;
 
 pub use ask::{Answer, Ask, PictureAnswer, PictureAsk, Terms, Times};
@@ -32,3 +34,5 @@ pub use net::{BindError, Ended, Server, Stopper};
 pub use options::{Limits, Options, TlsFiles};
 pub use refusal::{Refusal, Said};
 pub use tensor::{Tensor, byte_elements};
+#[cfg(feature = "otel")]
+pub use traces::{Traces, TracesError};

@@ -4,6 +4,7 @@ mod call;
 mod command;
 mod expression;
 mod facts;
+mod infer;
 mod model;
 mod picture;
 mod pipeline;
@@ -13,7 +14,19 @@ mod recording;
 use crate::Target;
 
 /// All targets.
-pub const NAMES: [&str; 8] = ["expression", "chain", "toml", "command", "params", "model", "picture", "recording"];
+pub const NAMES: [&str; 11] = [
+    "expression",
+    "chain",
+    "toml",
+    "command",
+    "params",
+    "model",
+    "picture",
+    "recording",
+    "infer_json",
+    "infer_proto",
+    "compressed",
+];
 
 /// The target of that name.
 pub fn by_name(name: &str) -> Option<Box<dyn Target>> {
@@ -26,6 +39,9 @@ pub fn by_name(name: &str) -> Option<Box<dyn Target>> {
         "model" => Box::new(model::Model::default()),
         "picture" => Box::new(picture::PictureFile),
         "recording" => Box::new(recording::Recording),
+        "infer_json" => Box::new(infer::InferJson::default()),
+        "infer_proto" => Box::new(infer::InferProto::default()),
+        "compressed" => Box::new(infer::Compressed),
         _ => return None,
     })
 }

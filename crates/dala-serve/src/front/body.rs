@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use hyper::body::{Body, Frame};
+use hyper::body::{Body, Frame, Incoming};
 use tokio::time::{Instant, timeout_at};
 
 use super::held::{Stock, Taken};
@@ -25,20 +25,22 @@ pub(crate) struct Read {
 }
 
 /// Reads a body. One that came in one piece is not copied.
-pub(crate) async fn read<B>(mut body: B, pulse: &Pulse, limits: &Limits, stock: &Arc<Stock>) -> Result<Read, Refusal>
-where
-    B: Body<Data = Bytes, Error: Display> + Unpin,
-{
+pub(crate) async fn read(
+    body: &mut Incoming,
+    pulse: &Pulse,
+    limits: &Limits,
+    stock: &Arc<Stock>,
+) -> Result<Read, Refusal> {
     let too_large = || Refusal::TooLarge { limit_bytes: limits.body_bytes };
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if announced > limits.body_bytes {
         return Err(too_large());
     }
     let mut taken = stock.take(0)?;
-    let mut patience = Patience { pulse, limit: limits.patience, since: None, received: 0 };
+    let mut patience = Patience::new(pulse, limits.patience);
     let mut first = Bytes::new();
     let mut all = BytesMut::new();
-    while let Some(frame) = patience.next(&mut body).await? {
+    while let Some(frame) = patience.next(body).await? {
         let Ok(data) = frame.into_data() else { continue };
         let received = first.len() + all.len() + data.len();
         if received > limits.body_bytes {
@@ -58,19 +60,43 @@ where
     Ok(Read { bytes: if all.is_empty() { first } else { all.freeze() }, taken })
 }
 
+/// What nobody asked for, and is still read so that the connection can go on.
+const DISCARDED: u64 = 64 << 10;
+
+/// Reads the rest of a body, and forgets it; false, if there is too much of it.
+pub(crate) async fn discard(body: &mut Incoming, pulse: &Pulse, limits: &Limits) -> bool {
+    let mut patience = Patience::new(pulse, limits.patience);
+    let is_short = |body: &Incoming| body.size_hint().upper().is_some_and(|length| length <= DISCARDED);
+    while !body.is_end_stream() {
+        if !is_short(body) || !matches!(patience.next(body).await, Ok(Some(_))) {
+            return body.is_end_stream();
+        }
+    }
+    true
+}
+
 /// How long a client may still take. No timer is started for what is already there.
-struct Patience<'a> {
+pub(crate) struct Patience<'a> {
     pulse: &'a Pulse,
     limit: Duration,
     since: Option<Instant>,
     received: u64,
 }
 
-impl Patience<'_> {
-    async fn next<B>(&mut self, body: &mut B) -> Result<Option<Frame<Bytes>>, Refusal>
-    where
-        B: Body<Data = Bytes, Error: Display> + Unpin,
-    {
+impl<'a> Patience<'a> {
+    pub(crate) fn new(pulse: &'a Pulse, limit: Duration) -> Patience<'a> {
+        Patience { pulse, limit, since: None, received: 0 }
+    }
+
+    /// The next piece, whenever it comes.
+    pub(crate) async fn any_time(&mut self, body: &mut Incoming) -> Result<Option<Frame<Bytes>>, Refusal> {
+        let _awaits = self.pulse.awaits();
+        let frame = poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await;
+        frame.transpose().map_err(cut_off)
+    }
+
+    /// The next piece, if the client sends it in time.
+    pub(crate) async fn next(&mut self, body: &mut Incoming) -> Result<Option<Frame<Bytes>>, Refusal> {
         let now = poll_fn(|context| Poll::Ready(Pin::new(&mut *body).poll_frame(context))).await;
         let frame = match now {
             Poll::Ready(frame) => frame,
@@ -84,8 +110,12 @@ impl Patience<'_> {
                     .map_err(|_| Refusal::TooSlow(self.limit + earned))?
             }
         };
-        let frame = frame.transpose().map_err(|error| Refusal::BadInput(format!("the body ends early: {error}")))?;
+        let frame = frame.transpose().map_err(cut_off)?;
         self.received += frame.as_ref().and_then(Frame::data_ref).map_or(0, |data| data.len() as u64);
         Ok(frame)
     }
+}
+
+fn cut_off(error: impl Display) -> Refusal {
+    Refusal::BadInput(format!("the body ends early: {error}"))
 }

@@ -1,13 +1,12 @@
 //! Requests of HTTP, answered.
 
-use std::fmt::Display;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use bytes::Bytes;
-use hyper::body::Body;
+use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
@@ -20,6 +19,7 @@ use super::page;
 use super::reply::Reply;
 use super::routes::{Part, Route};
 use super::shared::{Peer, Shared, terms, work};
+use super::span;
 use super::status;
 use crate::wire::compression::Encoding;
 use crate::wire::{describe, infer_json};
@@ -36,20 +36,27 @@ const OCTETS: HeaderValue = HeaderValue::from_static("application/octet-stream")
 const WORTH_COMPRESSING: usize = 1400;
 
 /// Answers a request; whatever happens, with a status and a body that says why.
-pub(crate) async fn answer<B>(shared: &Arc<Shared>, peer: &Peer, request: Request<B>) -> Response<Reply>
-where
-    B: Body<Data = Bytes, Error: Display> + Unpin,
-{
-    let (parts, body) = request.into_parts();
-    let response = respond(shared, peer, &parts, body).await.unwrap_or_else(|refusal| refused(&refusal));
+pub(crate) async fn answer(shared: &Arc<Shared>, peer: &Peer, request: Request<Incoming>) -> Response<Reply> {
+    let (parts, mut body) = request.into_parts();
+    let outcome = respond(shared, peer, &parts, &mut body).await;
+    // What is left of a request would be taken for the next one. Who waits for leave to send it has not begun.
+    let is_hopeless = matches!(outcome, Err(Refusal::TooLarge { .. } | Refusal::TooSlow(_)))
+        || parts.headers.contains_key(header::EXPECT);
+    let is_over = body.is_end_stream() || !is_hopeless && body::discard(&mut body, &peer.pulse, &shared.limits).await;
+    let mut response = outcome.unwrap_or_else(|refusal| refused(&refusal));
+    if !is_over {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     shared.metrics.sent_bytes.fetch_add(response.body().size_bytes(), Ordering::Relaxed);
     response
 }
 
-async fn respond<B>(shared: &Arc<Shared>, peer: &Peer, parts: &Parts, body: B) -> Result<Response<Reply>, Refusal>
-where
-    B: Body<Data = Bytes, Error: Display> + Unpin,
-{
+async fn respond(
+    shared: &Arc<Shared>,
+    peer: &Peer,
+    parts: &Parts,
+    body: &mut Incoming,
+) -> Result<Response<Reply>, Refusal> {
     let began = Instant::now();
     let route = Route::parse(parts.uri.path())?;
     let methods = route.methods();
@@ -147,47 +154,38 @@ pub(crate) fn refuse_load_parameters<'a>(mut names: impl Iterator<Item = &'a str
 }
 
 /// What was sent, and by whom.
-struct Sent<'a, B> {
+struct Sent<'a> {
     headers: &'a HeaderMap,
-    body: B,
+    body: &'a mut Incoming,
     peer: &'a Peer,
     caller: Caller,
     began: Instant,
 }
 
 /// A request for a model.
-async fn infer<B>(
+async fn infer(
     shared: &Arc<Shared>,
     name: &str,
     version: Option<&str>,
-    sent: Sent<'_, B>,
-) -> Result<Response<Reply>, Refusal>
-where
-    B: Body<Data = Bytes, Error: Display> + Unpin,
-{
+    sent: Sent<'_>,
+) -> Result<Response<Reply>, Refusal> {
     let began = sent.began;
     let model = shared.back.model(name, version);
     let label = model.as_ref().map_or_else(|_| "".into(), |model| model.name.clone());
     let counts = shared.metrics.of(&label);
-    let span =
-        tracing::info_span!("infer", model = &*label, queue_us = tracing::field::Empty, run_us = tracing::field::Empty);
+    let span = span::begin(sent.headers);
     let outcome = async { infer_model(shared, model?, sent).await }.instrument(span.clone()).await;
-    counts.count(outcome.as_ref().map(|(_, times)| *times), began.elapsed());
-    if let Ok((_, times)) = &outcome {
-        span.record("queue_us", times.queued.as_micros() as u64);
-        span.record("run_us", times.ran.as_micros() as u64);
-    }
+    let ended = outcome.as_ref().map(|(_, times)| *times);
+    span::end(&span, &label, ended);
+    counts.count(ended, began.elapsed());
     outcome.map(|(response, _)| response)
 }
 
-async fn infer_model<B>(
+async fn infer_model(
     shared: &Arc<Shared>,
     model: Arc<ModelInfo>,
-    sent: Sent<'_, B>,
-) -> Result<(Response<Reply>, Times), Refusal>
-where
-    B: Body<Data = Bytes, Error: Display> + Unpin,
-{
+    sent: Sent<'_>,
+) -> Result<(Response<Reply>, Times), Refusal> {
     let Sent { headers, body, peer, caller, began } = sent;
     let wishes = Wishes::of(headers)?;
     let header_bytes = heads::number(headers, HEADER_LENGTH)?;
@@ -280,37 +278,41 @@ fn timing(headers: &mut HeaderMap, times: Times) {
     }
 }
 
-/// The first of the encodings that a client takes and that is known here.
+/// The encoding that a client prefers among those known here, if it prefers any to none at all.
 fn accepted(header: Option<&str>) -> Option<Encoding> {
-    let known = |choice: &str| {
+    let choice = |choice: &str| {
         let (name, quality) = choice.split_once(';').unwrap_or((choice, ""));
-        let refused = quality.trim().strip_prefix("q=").is_some_and(|quality| quality.parse() == Ok(0.0_f32));
-        Encoding::by_name(name).ok().flatten().filter(|_| !refused)
+        let quality: f32 = quality.trim().strip_prefix("q=").and_then(|quality| quality.parse().ok()).unwrap_or(1.0);
+        Some((Encoding::by_name(name).ok()?, quality))
     };
-    header?.split(',').find_map(known)
+    let mut best = (None, 0.0);
+    for (encoding, quality) in header?.split(',').filter_map(choice) {
+        if quality > best.1 {
+            best = (encoding, quality);
+        }
+    }
+    best.0
 }
 
 /// A picture for a pipeline.
-async fn picture<B>(shared: &Arc<Shared>, name: &str, sent: Sent<'_, B>) -> Result<Response<Reply>, Refusal>
-where
-    B: Body<Data = Bytes, Error: Display> + Unpin,
-{
+async fn picture(shared: &Arc<Shared>, name: &str, sent: Sent<'_>) -> Result<Response<Reply>, Refusal> {
     let began = sent.began;
     let is_known = shared.back.index().iter().any(|listing| *listing.name == *name);
-    let counts = shared.metrics.of(&if is_known { name.into() } else { "".into() });
-    let outcome = through_pipeline(shared, name, sent).await;
-    counts.count(outcome.as_ref().map(|(_, times)| *times), began.elapsed());
+    let label: Arc<str> = if is_known { name.into() } else { "".into() };
+    let counts = shared.metrics.of(&label);
+    let span = span::begin(sent.headers);
+    let outcome = through_pipeline(shared, name, sent).instrument(span.clone()).await;
+    let ended = outcome.as_ref().map(|(_, times)| *times);
+    span::end(&span, &label, ended);
+    counts.count(ended, began.elapsed());
     outcome.map(|(response, _)| response)
 }
 
-async fn through_pipeline<B>(
+async fn through_pipeline(
     shared: &Arc<Shared>,
     name: &str,
-    sent: Sent<'_, B>,
-) -> Result<(Response<Reply>, Times), Refusal>
-where
-    B: Body<Data = Bytes, Error: Display> + Unpin,
-{
+    sent: Sent<'_>,
+) -> Result<(Response<Reply>, Times), Refusal> {
     let Sent { headers, body, peer, caller, began } = sent;
     let Wishes { lane, timeout } = Wishes::of(headers)?;
     if Encoding::by_name(heads::text(headers, header::CONTENT_ENCODING)?.unwrap_or_default())?.is_some() {
@@ -330,10 +332,7 @@ where
 }
 
 /// A small body of JSON: an object, or nothing.
-async fn members<B>(shared: &Shared, peer: &Peer, headers: &HeaderMap, body: B) -> Result<Value, Refusal>
-where
-    B: Body<Data = Bytes, Error: Display> + Unpin,
-{
+async fn members(shared: &Shared, peer: &Peer, headers: &HeaderMap, body: &mut Incoming) -> Result<Value, Refusal> {
     let encoding = Encoding::by_name(heads::text(headers, header::CONTENT_ENCODING)?.unwrap_or_default())?;
     let read = body::read(body, &peer.pulse, &shared.limits, &shared.bytes).await?;
     let limit_bytes = 1 << 20;
@@ -378,11 +377,32 @@ pub(crate) fn refused(refusal: &Refusal) -> Response<Reply> {
         Refusal::UnsupportedMedia(_) => {
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(Encoding::NAMES));
         }
-        // What is left of the request would be taken for the next one.
-        Refusal::TooLarge { .. } | Refusal::TooSlow(_) | Refusal::Draining => {
+        Refusal::Draining => {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         _ => {}
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn encodings_by_preference() {
+        for (header, encoding) in [
+            ("gzip", Some(Encoding::Gzip)),
+            ("deflate, gzip", Some(Encoding::Deflate)),
+            ("gzip;q=0.5, deflate;q=0.8", Some(Encoding::Deflate)),
+            ("br, gzip;q=0.1", Some(Encoding::Gzip)),
+            ("identity, gzip;q=0.5", None),
+            ("gzip;q=0", None),
+            ("br", None),
+            ("", None),
+        ] {
+            assert_eq!(accepted(Some(header)), encoding, "{header}");
+        }
+        assert_eq!(accepted(None), None);
+    }
 }

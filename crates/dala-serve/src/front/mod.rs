@@ -1,7 +1,9 @@
 //! Requests of both protocols, from their heads to their answers. Connections are the business of [`net`](crate::net).
 
 mod body;
+mod frames;
 pub(crate) mod grpc;
+mod grpc_infer;
 mod heads;
 pub(crate) mod held;
 pub(crate) mod http;
@@ -12,5 +14,7 @@ pub(crate) mod rate;
 mod reply;
 mod routes;
 pub(crate) mod shared;
+mod span;
 mod status;
 pub(crate) mod tokens;
+mod trailers;

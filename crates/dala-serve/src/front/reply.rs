@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use hyper::HeaderMap;
 use hyper::body::{Body, Frame, SizeHint};
+use tokio::sync::mpsc;
 
 /// The body of an answer.
 #[derive(Debug, Default)]
@@ -16,6 +17,8 @@ pub(crate) struct Reply {
     rest: VecDeque<Bytes>,
     trailers: Option<HeaderMap>,
     left_bytes: u64,
+    /// Parts that are not there yet, trailers included.
+    later: Option<mpsc::Receiver<Frame<Bytes>>>,
 }
 
 impl Reply {
@@ -26,7 +29,12 @@ impl Reply {
 
     pub(crate) fn parts(parts: Vec<Bytes>) -> Reply {
         let left_bytes = parts.iter().map(|part| part.len() as u64).sum();
-        Reply { first: None, rest: parts.into(), trailers: None, left_bytes }
+        Reply { rest: parts.into(), left_bytes, ..Reply::default() }
+    }
+
+    /// Parts as they come.
+    pub(crate) fn stream(later: mpsc::Receiver<Frame<Bytes>>) -> Reply {
+        Reply { later: Some(later), ..Reply::default() }
     }
 
     /// What follows the parts.
@@ -46,8 +54,11 @@ impl Body for Reply {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _context: &mut Context<'_>,
+        context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if let Some(later) = &mut self.later {
+            return later.poll_recv(context).map(|frame| frame.map(Ok));
+        }
         let part = self.first.take().or_else(|| self.rest.pop_front());
         if let Some(part) = &part {
             self.left_bytes = self.left_bytes.saturating_sub(part.len() as u64);
@@ -57,10 +68,10 @@ impl Body for Reply {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.first.is_none() && self.rest.is_empty() && self.trailers.is_none()
+        self.first.is_none() && self.rest.is_empty() && self.trailers.is_none() && self.later.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.left_bytes)
+        if self.later.is_some() { SizeHint::default() } else { SizeHint::with_exact(self.left_bytes) }
     }
 }

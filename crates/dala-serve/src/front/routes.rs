@@ -59,7 +59,7 @@ impl<'a> Route<'a> {
             count += 1;
         }
         // One slash at the end makes no difference.
-        if count > 1 && segments.get(count - 1) == Some(&"") {
+        if count > 1 && !segments[0].is_empty() && segments.get(count - 1) == Some(&"") {
             count -= 1;
         }
         Some(match segments.get(..count)? {

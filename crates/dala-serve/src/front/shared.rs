@@ -1,8 +1,10 @@
 //! What all requests of both protocols share: who may ask, how much, and the back that answers.
 
+use std::future::poll_fn;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use super::held::{Stock, Taken};
@@ -90,25 +92,27 @@ impl Shared {
 
     pub(crate) async fn infer(&self, ask: Ask) -> Result<Answer, Refusal> {
         let deadline = ask.terms.deadline;
-        until(self.back.infer(ask), deadline).await
+        until(|| self.back.infer(ask), deadline).await
     }
 
     pub(crate) async fn picture(&self, ask: PictureAsk) -> Result<PictureAnswer, Refusal> {
         let deadline = ask.terms.deadline;
-        until(self.back.picture(ask), deadline).await
+        until(|| self.back.picture(ask), deadline).await
     }
 }
 
 /// The outcome, unless its deadline passes first: then nobody waits for it any more.
-async fn until<T>(mut outcome: Pending<T>, deadline: Option<Instant>) -> Result<T, Refusal> {
-    let Some(deadline) = deadline else { return outcome.await };
+async fn until<T>(ask: impl FnOnce() -> Pending<T>, deadline: Option<Instant>) -> Result<T, Refusal> {
+    let Some(deadline) = deadline else { return ask().await };
+    if deadline <= Instant::now() {
+        return Err(Refusal::Expired);
+    }
+    let mut outcome = ask();
     // A timer is started only for what is not there at once.
-    let now = std::future::poll_fn(|context| std::task::Poll::Ready(outcome.as_mut().poll(context))).await;
+    let now = poll_fn(|context| Poll::Ready(outcome.as_mut().poll(context))).await;
     match now {
-        std::task::Poll::Ready(outcome) => outcome,
-        std::task::Poll::Pending => {
-            tokio::time::timeout_at(deadline.into(), outcome).await.unwrap_or(Err(Refusal::Expired))
-        }
+        Poll::Ready(outcome) => outcome,
+        Poll::Pending => tokio::time::timeout_at(deadline.into(), outcome).await.unwrap_or(Err(Refusal::Expired)),
     }
 }
 
@@ -125,8 +129,13 @@ pub(crate) async fn work<T: Send + 'static>(
 }
 
 /// When an answer is wanted and how urgently, from what a request says in its head and in its body.
-pub(crate) fn terms(caller: Caller, began: Instant, lane: [Option<Lane>; 2], timeouts: [Option<Duration>; 2]) -> Terms {
-    let lane = lane.into_iter().flatten().next().unwrap_or_default();
+pub(crate) fn terms(
+    caller: Caller,
+    began: Instant,
+    lanes: [Option<Lane>; 2],
+    timeouts: impl IntoIterator<Item = Option<Duration>>,
+) -> Terms {
+    let lane = lanes.into_iter().flatten().next().unwrap_or_default();
     let timeout = timeouts.into_iter().flatten().min();
     Terms { lane, deadline: timeout.and_then(|timeout| began.checked_add(timeout)), caller }
 }

@@ -49,11 +49,17 @@ pub(crate) struct Listener {
 }
 
 /// What a client of plain HTTP is told when there is no place for it.
-const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\n\
-                      Connection: close\r\nContent-Length: 59\r\n\r\n{\"error\":\"there are too many connections\",\"code\":\"too_many\"}";
+fn full() -> String {
+    let body = r#"{"error":"there are too many connections","code":"full"}"#;
+    format!(
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\nConnection: close\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
 
 /// How much of a call's body may be on its way before it is read.
-const WINDOW: u32 = 1 << 20;
+const WINDOW: u32 = 256 << 10;
 
 impl Listener {
     /// Takes connections until the server closes.
@@ -81,7 +87,7 @@ impl Listener {
             self.shared.metrics.shed.fetch_add(1, Ordering::Relaxed);
             if self.protocol == Protocol::Http && self.tls.is_none() {
                 // Whether it arrives is not worth waiting for.
-                let _sent = stream.try_write(FULL);
+                let _sent = stream.try_write(full().as_bytes());
             }
             return;
         };

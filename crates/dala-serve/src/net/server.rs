@@ -62,17 +62,34 @@ pub struct Server {
     agent: Option<TcpListener>,
     tls: [Option<TlsAcceptor>; 2],
     options: Options,
-    stop: watch::Sender<bool>,
+    stop: watch::Sender<Stop>,
+}
+
+/// Whether a server is to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stop {
+    No,
+    Soon,
+    Now,
 }
 
 /// Ends a server, from any thread.
 #[derive(Clone, Debug)]
-pub struct Stopper(watch::Sender<bool>);
+pub struct Stopper(watch::Sender<Stop>);
 
 impl Stopper {
     /// The server takes nothing new, answers what it took in, and ends.
     pub fn stop(&self) {
-        self.0.send_replace(true);
+        self.0.send_if_modified(|stop| {
+            let is_first = *stop == Stop::No;
+            *stop = (*stop).max(Stop::Soon);
+            is_first
+        });
+    }
+
+    /// The server ends without waiting for anything.
+    pub fn stop_now(&self) {
+        self.0.send_replace(Stop::Now);
     }
 }
 
@@ -133,7 +150,7 @@ impl Server {
             agent,
             tls,
             options,
-            stop: watch::Sender::new(false),
+            stop: watch::Sender::new(Stop::No),
         })
     }
 
@@ -157,12 +174,14 @@ impl Server {
         Stopper(self.stop.clone())
     }
 
-    /// Ends it when the process is told to end: by `SIGTERM`, or by Ctrl-C.
+    /// Ends it when the process is told to end: by `SIGTERM`, or by Ctrl-C. Told twice, it does not wait.
     pub fn stop_on_signals(&self) {
         let stopper = self.stopper();
         self.runtime.spawn(async move {
             told_to_end().await;
             stopper.stop();
+            told_to_end().await;
+            stopper.stop_now();
         });
     }
 
@@ -189,16 +208,22 @@ impl Server {
                 }
             });
             let mut stopped = stop.subscribe();
-            // It cannot fail: the sender is here.
-            let _stopped = stopped.wait_for(|stop| *stop).await;
-            shared.ending.store(true, Ordering::Release);
-            tokio::time::sleep(options.notice).await;
-            shared.closing.store(true, Ordering::Release);
-            closing.send_replace(true);
-            shared.back.drain();
-            let deadline = Instant::now() + options.drain;
-            while !connections.is_empty() && Instant::now() < deadline {
-                tokio::time::sleep(Duration::from_millis(10)).await;
+            // Waiting for it cannot fail: the sender is here.
+            drop(stopped.wait_for(|stop| *stop >= Stop::Soon).await);
+            let drained = async {
+                shared.ending.store(true, Ordering::Release);
+                tokio::time::sleep(options.notice).await;
+                shared.closing.store(true, Ordering::Release);
+                closing.send_replace(true);
+                shared.back.drain();
+                let deadline = Instant::now() + options.drain;
+                while !connections.is_empty() && Instant::now() < deadline {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+            };
+            tokio::select! {
+                () = drained => {}
+                _ = stopped.wait_for(|stop| *stop == Stop::Now) => {}
             }
             let unanswered = connections.requests();
             connections.close();

@@ -57,7 +57,11 @@ fn duplicate(what: &str, name: &str) -> Refusal {
 
 impl Draft<'_> {
     /// The request, if it fits the model. Nothing behind this looks at names, types, shapes and lengths again.
-    pub(crate) fn check(self, model: Arc<ModelInfo>, terms: Terms) -> Result<Ask, Refusal> {
+    ///
+    /// # Errors
+    ///
+    /// `BadInput`.
+    pub fn check(self, model: Arc<ModelInfo>, terms: Terms) -> Result<Ask, Refusal> {
         let given = self.inputs.len();
         let mut found: Vec<Option<DraftInput<'_>>> = Vec::new();
         found.resize_with(model.inputs.len(), || None);

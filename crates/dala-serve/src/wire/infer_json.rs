@@ -46,7 +46,10 @@ pub fn read(body: &Bytes, header_bytes: Option<usize>, limit_bytes: usize) -> Re
             seen.once(reader, member)?;
             reader.array(|reader| {
                 few(reader, drafts.len())?;
-                let input = Pieces::read(reader, &mut left)?;
+                let input = Pieces::read(reader, &mut left).map_err(|refusal| match refusal {
+                    Refusal::TooLarge { .. } => Refusal::TooLarge { limit_bytes },
+                    other => other,
+                })?;
                 drafts.push(input);
                 Ok(())
             })
@@ -98,7 +101,7 @@ pub fn read_raw(body: &Bytes, model: &ModelInfo) -> Result<Draft<'static>, Refus
     let known = Tensor::elements(&shape.iter().flatten().copied().collect::<Vec<_>>());
     let step = known.and_then(|known| known.checked_mul(port.datatype.size_bytes().unwrap_or(data.len())));
     let open = match step {
-        Some(step) if step > 0 && data.len() % step == 0 => data.len() / step,
+        Some(step) if step > 0 && data.len().is_multiple_of(step) => data.len() / step,
         _ => return Err(bad(format!("{} bytes are no whole input `{}`", body.len(), port.name))),
     };
     match shape.iter().filter(|size| size.is_none()).count() {

@@ -215,3 +215,43 @@ pub fn write(model: &str, answer: &Answer, id: String) -> Vec<Bytes> {
     }
     parts
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn typed_contents_of_every_type() {
+        type Contents = InferTensorContents;
+        let empty = Contents::default;
+        let texts = [&b"a"[..], b"", b"\xff"].map(Bytes::from_static).to_vec();
+        for (datatype, contents, expected) in [
+            (Datatype::Bool, Contents { bool_contents: vec![true, false], ..empty() }, vec![1, 0]),
+            (Datatype::Int8, Contents { int_contents: vec![-128, 127], ..empty() }, vec![128, 127]),
+            (Datatype::Int16, Contents { int_contents: vec![-2, 1], ..empty() }, vec![254, 255, 1, 0]),
+            (Datatype::Int32, Contents { int_contents: vec![-2], ..empty() }, vec![254, 255, 255, 255]),
+            (Datatype::Int64, Contents { int64_contents: vec![i64::MIN], ..empty() }, vec![0, 0, 0, 0, 0, 0, 0, 128]),
+            (Datatype::Uint8, Contents { uint_contents: vec![0, 255], ..empty() }, vec![0, 255]),
+            (Datatype::Uint16, Contents { uint_contents: vec![258], ..empty() }, vec![2, 1]),
+            (Datatype::Uint32, Contents { uint_contents: vec![258], ..empty() }, vec![2, 1, 0, 0]),
+            (Datatype::Uint64, Contents { uint64_contents: vec![u64::MAX], ..empty() }, vec![255; 8]),
+            (Datatype::Fp32, Contents { fp32_contents: vec![1.0], ..empty() }, vec![0, 0, 128, 63]),
+            (Datatype::Fp64, Contents { fp64_contents: vec![1.0], ..empty() }, vec![0, 0, 0, 0, 0, 0, 240, 63]),
+            (
+                Datatype::Bytes,
+                Contents { bytes_contents: texts, ..empty() },
+                vec![1, 0, 0, 0, b'a', 0, 0, 0, 0, 1, 0, 0, 0, 255],
+            ),
+        ] {
+            assert_eq!(typed("x", datatype, contents.clone()).unwrap(), expected, "{datatype}");
+            let other = if datatype == Datatype::Bool { Datatype::Fp32 } else { Datatype::Bool };
+            assert!(typed("x", other, contents).is_err(), "{datatype} as {other}");
+        }
+        for datatype in [Datatype::Fp16, Datatype::Bf16] {
+            assert!(typed("x", datatype, empty()).is_err());
+        }
+        for (datatype, value) in [(Datatype::Int8, 128), (Datatype::Int8, -129), (Datatype::Int16, 32768)] {
+            assert!(typed("x", datatype, Contents { int_contents: vec![value], ..empty() }).is_err());
+        }
+    }
+}

@@ -47,7 +47,7 @@ pub(crate) fn read(
     shape: &[usize],
     limit_bytes: usize,
 ) -> Result<Bytes, Refusal> {
-    let elements = Tensor::elements(shape).ok_or(Refusal::TooLarge { limit_bytes })?;
+    let elements = Tensor::elements(shape).ok_or_else(|| reader.fail("the shape is too large"))?;
     let size = datatype.size_bytes().unwrap_or(4);
     if elements.saturating_mul(size) > limit_bytes {
         return Err(Refusal::TooLarge { limit_bytes });
