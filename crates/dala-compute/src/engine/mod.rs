@@ -16,6 +16,8 @@ mod cpu;
 mod cube;
 mod ending;
 mod error;
+#[cfg(feature = "faults")]
+mod faulty;
 #[cfg(test)]
 pub(crate) mod fake;
 #[cfg(feature = "graphics")]

@@ -129,9 +129,12 @@ fn open_native(
 /// What drives an adapter for one device.
 #[cfg_attr(not(feature = "cpu"), expect(unused_variables, reason = "only the CPU device has threads of ours"))]
 pub(crate) fn open_engine(adapter: Arc<Adapter>, threads: Option<usize>) -> Result<Arc<dyn Engine>, EngineError> {
-    Ok(match adapter.info.backend {
+    let engine: Arc<dyn Engine> = match adapter.info.backend {
         #[cfg(feature = "cpu")]
         Backend::Cpu => Arc::new(cpu::CpuEngine::new(adapter, threads)?),
         _ => Arc::new(cube::CubeEngine::new(adapter)),
-    })
+    };
+    #[cfg(feature = "faults")]
+    let engine = super::faulty::wrapped(engine)?;
+    Ok(engine)
 }
