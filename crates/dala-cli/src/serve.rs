@@ -30,6 +30,8 @@ pub(crate) fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<Outcome> {
         sizes: args.batch.clone(),
         ..HouseOptions::default()
     };
+    #[cfg(feature = "otel")]
+    let _traces = dala_serve::Traces::send()?;
     let house = House::open(options).map_err(|refusal| anyhow!("{refusal}"))?;
     for what in &args.what {
         let begun = Instant::now();

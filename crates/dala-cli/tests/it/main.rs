@@ -19,6 +19,8 @@ mod pipes;
 mod read;
 mod recipes;
 mod rooms;
+#[cfg(target_os = "linux")]
+mod serve;
 #[cfg(unix)]
 mod watch;
 

@@ -43,9 +43,10 @@ fn number(number: u8, value: u8) -> Vec<u8> {
     vec![number << 3, value]
 }
 
-/// An ONNX file: its input's shape, its nodes as name, operator, input and output, and its outputs.
+/// An ONNX file: its input's shape, where 0 is a size that is open, its nodes as name, operator, input and output, and its outputs.
 pub(crate) fn onnx(dims: &[u8], nodes: &[[&str; 4]], outputs: &[&str]) -> Vec<u8> {
-    let dims: Vec<u8> = dims.iter().flat_map(|dim| field(1, number(1, *dim))).collect();
+    let dim = |dim: &u8| field(1, if *dim == 0 { field(2, "N") } else { number(1, *dim) });
+    let dims: Vec<u8> = dims.iter().flat_map(dim).collect();
     let tensor = [number(1, 1), field(2, dims)].concat();
     let input = [field(1, "x"), field(2, field(1, tensor))].concat();
     let node = |[name, operator, input, output]: &[&str; 4]| {

@@ -1,0 +1,286 @@
+//! Things go wrong under load. Every request comes to one end all the same: none is lost, none is answered twice.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{scope, sleep};
+use std::time::{Duration, Instant};
+
+use super::load::{Connection, Load, Tally, get};
+use super::{Folder, Serving, is_long, rows};
+
+/// Runs callers until `meanwhile` is over.
+fn beside(load: &Load<'_>, meanwhile: impl FnOnce()) -> Tally {
+    let stop = AtomicBool::new(false);
+    let load = Load { stop: &stop, time: Duration::from_secs(3600), ..load.clone() };
+    let tally = scope(|scope| {
+        let running = scope.spawn(|| load.run());
+        meanwhile();
+        stop.store(true, Ordering::Relaxed);
+        running.join().unwrap()
+    });
+    tally.is_whole();
+    tally
+}
+
+fn callers(server: &Serving) -> Load<'static> {
+    Load::new(server.http, 12, Duration::ZERO)
+}
+
+/// Nothing waits any more, and a new request is answered.
+fn is_idle(server: &Serving) {
+    let begun = Instant::now();
+    let is_empty = || {
+        let (_, metrics) = get(server.http, "GET", "/metrics");
+        let zero = |name: &str| metrics.lines().any(|line| line.starts_with(name) && line.ends_with(" 0"));
+        zero("dala_queued_items") && zero("dala_running_items")
+    };
+    while !is_empty() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "something waits for ever");
+        sleep(Duration::from_millis(5));
+    }
+    let one = Load { rate: Some(100.0), ..Load::new(server.http, 1, Duration::from_millis(100)) }.run();
+    assert!(one.answered > 0 && one.refusals() == 0, "{one}");
+}
+
+#[test]
+fn a_device_that_is_lost_again_and_again() {
+    let folder = Folder::new();
+    let model = rows(&folder, "net.onnx", "Neg");
+    let mut server = Serving::start(&folder, &[&model]);
+    let times = if is_long() { 200 } else { 8 };
+    let load = callers(&server);
+    let tally = beside(&load, || {
+        for _ in 0..times {
+            server.tell("slow 2ms\nlost");
+            sleep(Duration::from_millis(120));
+        }
+    });
+    println!("the device lost {times} times: {tally}");
+    assert!(tally.answered > tally.refusals(), "{tally}");
+    assert!(tally.refused.keys().all(|code| code == "device_lost"), "{tally}");
+
+    // While it cannot be opened, requests are refused and not kept.
+    server.tell("gone");
+    let tally = Load { rate: Some(50.0), ..Load::new(server.http, 8, Duration::from_secs(1)) }.run();
+    println!("no device for a second: {tally}");
+    tally.is_whole();
+    assert!(tally.answered <= 2 && tally.refused.keys().all(|code| code == "device_lost"), "{tally}");
+    server.tell("");
+    is_idle(&server);
+}
+
+#[test]
+fn callers_that_are_killed() {
+    let folder = Folder::new();
+    let model = rows(&folder, "net.onnx", "Neg");
+    let mut server = Serving::start(&folder, &[&model, "--connections", "4096", "--batch", "1,2,4"]);
+    server.tell("slow 10ms");
+    let count = if is_long() { 1000 } else { 200 };
+    let load = Load { connections: 4, ..callers(&server) };
+    let killed = Load::new(server.http, 1, Duration::ZERO);
+    let tally = beside(&load, || {
+        let begun = Instant::now();
+        for round in 0..count / 100 {
+            let asked = |number: u64| {
+                let mut connection = Connection::open(server.http).unwrap();
+                connection.stream.write_all(&killed.request(1_000_000 + round * 100 + number)).unwrap();
+                connection
+            };
+            let open: Vec<Connection> = (0..100).map(asked).collect();
+            // Some are with the device by then, most wait.
+            sleep(Duration::from_millis(15));
+            drop(open);
+        }
+        println!("{count} callers were killed within {:.1} s", begun.elapsed().as_secs_f64());
+    });
+    println!("beside {count} callers that were killed: {tally}");
+    assert_eq!(tally.refusals(), 0, "{tally}");
+    is_idle(&server);
+    // Those who were gone before their run were not run.
+    let (_, statistics) = get(server.http, "GET", "/v2/models/net/stats");
+    let statistics: serde_json::Value = serde_json::from_str(&statistics).unwrap();
+    let run = statistics["model_stats"][0]["inference_count"].as_u64().unwrap();
+    println!("{run} items were run for {} answers", tally.answered);
+    assert!(run < tally.answered + count / 2, "{statistics}");
+}
+
+#[test]
+fn a_poisoned_input_fails_alone() {
+    let folder = Folder::new();
+    let model = rows(&folder, "net.onnx", "Neg");
+    let mut server = Serving::start(&folder, &[&model]);
+    server.tell("slow 2ms");
+    let time = Duration::from_secs(if is_long() { 60 } else { 2 });
+    let tally = Load { poison_every: 50, time, ..callers(&server) }.run();
+    println!("every 50th input is poisoned: {tally}");
+    tally.is_whole();
+    assert_eq!(tally.refused.into_iter().collect::<Vec<_>>(), [("failed".to_owned(), tally.poisoned)]);
+    assert!(tally.poisoned > 2);
+    is_idle(&server);
+}
+
+#[test]
+fn memory_that_runs_out() {
+    let folder = Folder::new();
+    let model = rows(&folder, "net.onnx", "Neg");
+    let mut server = Serving::start(&folder, &[&model]);
+    let load = callers(&server);
+    let tally = beside(&load, || {
+        for _ in 0..5 {
+            server.tell("full");
+            sleep(Duration::from_millis(100));
+            server.tell("");
+            sleep(Duration::from_millis(100));
+        }
+    });
+    println!("no memory for half of the time: {tally}");
+    assert!(tally.answered > 0 && tally.refused.keys().all(|code| code == "failed"), "{tally}");
+    is_idle(&server);
+}
+
+#[test]
+fn models_that_are_swapped() {
+    let folder = Folder::new();
+    let models = folder.path("models");
+    std::fs::create_dir(&models).unwrap();
+    let [negative, absolute] = ["Neg", "Abs"].map(|operator| rows(&folder, &format!("{operator}.onnx"), operator));
+    let file = format!("{models}/net.onnx");
+    std::fs::copy(&negative, &file).unwrap();
+    let server = Serving::start(&folder, &["--models", &models, "--allow-load"]);
+    let (by_asking, by_looking) = if is_long() { (90, 10) } else { (6, 1) };
+    let versions = |asked: &str| {
+        let (_, about) = get(server.http, "GET", "/v2/models/net");
+        let about: serde_json::Value = serde_json::from_str(&about).unwrap();
+        about["versions"][0].as_str().unwrap_or_else(|| panic!("{asked}: {about}")).parse::<u64>().unwrap()
+    };
+    let load = callers(&server);
+    let swap = |number: usize| {
+        let from = if number % 2 == 0 { &absolute } else { &negative };
+        std::fs::copy(from, format!("{models}/.next")).unwrap();
+        std::fs::rename(format!("{models}/.next"), &file).unwrap();
+    };
+    let tally = beside(&load, || {
+        for number in 0..by_looking {
+            let (before, begun) = (versions("before"), Instant::now());
+            swap(number);
+            while versions("after") == before {
+                assert!(begun.elapsed() < Duration::from_secs(20), "the folder is not followed");
+                sleep(Duration::from_millis(20));
+            }
+        }
+        for number in 0..by_asking {
+            swap(number + by_looking);
+            let (status, said) = get(server.http, "POST", "/v2/repository/models/net/load");
+            assert_eq!(status, 200, "{said}");
+        }
+        // What cannot be read leaves what was there.
+        std::fs::write(format!("{models}/.next"), b"no model").unwrap();
+        std::fs::rename(format!("{models}/.next"), &file).unwrap();
+        let (status, said) = get(server.http, "POST", "/v2/repository/models/net/load");
+        assert_eq!(status, 400, "{said}");
+    });
+    println!("swapped {} times: {tally}", by_asking + by_looking);
+    assert_eq!(tally.refusals() + tally.untaken, 0, "{tally}");
+    assert!(versions("at the end") > (by_asking + by_looking) as u64, "every swap was a version");
+}
+
+#[test]
+fn a_server_that_is_told_to_end() {
+    for notice in ["0s", "300ms"] {
+        let folder = Folder::new();
+        let model = rows(&folder, "net.onnx", "Neg");
+        let mut server = Serving::start(&folder, &[&model, "--notice", notice]);
+        server.tell("slow 5ms");
+        let load = callers(&server);
+        let mut words = String::new();
+        let tally = beside(&load, || {
+            sleep(Duration::from_millis(300));
+            words = server.end();
+        });
+        println!("told to end, with {notice} of notice: {tally}");
+        assert!(words.contains("every request was answered"), "{words}");
+        assert!(tally.answered > 12 && tally.refused.keys().all(|code| code == "draining"), "{tally}");
+    }
+}
+
+/// A file system of 256 KiB that is full.
+struct FullDisk<'a>(&'a Folder);
+
+impl FullDisk<'_> {
+    fn mount(folder: &Folder) -> Option<FullDisk<'_>> {
+        let at = folder.path("disk");
+        std::fs::create_dir(&at).unwrap();
+        let mounted =
+            std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "size=256k", "none", &at]).output();
+        if !mounted.is_ok_and(|mounted| mounted.status.success()) {
+            println!("skipped: this user may not mount a file system to fill it");
+            return None;
+        }
+        Some(FullDisk(folder))
+    }
+
+    fn fill(&self) {
+        // As much as there is room for.
+        let _ = std::fs::write(self.0.path("disk/filler"), vec![1; 1 << 20]);
+    }
+}
+
+impl Drop for FullDisk<'_> {
+    fn drop(&mut self) {
+        // A folder that stays does not make a test fail.
+        let _ = std::process::Command::new("umount").args(["-l", &self.0.path("disk")]).status();
+    }
+}
+
+#[test]
+fn a_disk_that_is_full() {
+    let folder = Folder::new();
+    let Some(disk) = FullDisk::mount(&folder) else { return };
+    let (models, file) = (folder.path("disk"), folder.path("disk/net.onnx"));
+    let model = rows(&folder, "Neg.onnx", "Neg");
+    std::fs::copy(&model, &file).unwrap();
+    disk.fill();
+    // Kernels that were compiled cannot be kept, and a model that is copied there arrives cut off.
+    let cache = folder.path("disk/cache");
+    let server =
+        Serving::start_with(&folder, &["--models", &models, "--allow-load"], |command| drop(command.env("DALA_CACHE", &cache)));
+    let load = callers(&server);
+    let tally = beside(&load, || {
+        let cut = std::fs::write(folder.path("disk/other.onnx"), std::fs::read(&model).unwrap());
+        println!("another model on the full disk: {cut:?}");
+        sleep(Duration::from_millis(1500));
+        assert_eq!(get(server.http, "POST", "/v2/repository/models/other/load").0 / 100, 4);
+    });
+    println!("the disk is full: {tally}");
+    assert_eq!(tally.refusals() + tally.untaken, 0, "{tally}");
+    is_idle(&server);
+}
+
+#[test]
+fn a_clock_that_jumps() {
+    let library = ["x86_64", "aarch64"].map(|kind| format!("/usr/lib/{kind}-linux-gnu/faketime/libfaketimeMT.so.1"));
+    let Some(library) = library.iter().find(|library| std::path::Path::new(library).exists()) else {
+        println!("skipped: there is no libfaketime to make the clock jump");
+        return;
+    };
+    let folder = Folder::new();
+    let model = rows(&folder, "net.onnx", "Neg");
+    let clock = folder.file("clock", "+0\n");
+    let mut server = Serving::start_with(&folder, &[&model], |command| {
+        command.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", &clock);
+        // As clocks of real machines do: that of the day jumps, that of durations never does.
+        command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+    });
+    server.tell("slow 2ms");
+    let load = Load { deadline: Some(Duration::from_secs(5)), ..callers(&server) };
+    let tally = beside(&load, || {
+        for jump in ["+2d", "-3d", "+0", "-20y", "+8y", "+0"] {
+            folder.file("clock", format!("{jump}\n"));
+            sleep(Duration::from_millis(if is_long() { 5000 } else { 200 }));
+        }
+    });
+    println!("the clock jumped 6 times: {tally}");
+    assert_eq!(tally.refusals() + tally.untaken, 0, "{tally}");
+    assert!(tally.within(0.99) < Duration::from_secs(2), "{tally}");
+    is_idle(&server);
+}

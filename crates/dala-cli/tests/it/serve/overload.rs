@@ -1,0 +1,79 @@
+//! More requests than the device bears: what can be answered in time is, the rest is told at once.
+
+use std::thread::scope;
+use std::time::Duration;
+
+use super::super::models::model_file;
+use super::load::{Load, Tally};
+use super::{Folder, Serving, is_long, rows};
+
+/// How late an answer or a refusal may come after its deadline: a turn of a busy machine.
+const GRACE: Duration = Duration::from_millis(50);
+
+/// A request for MobileNetV2: a picture of one grey.
+fn picture() -> Vec<u8> {
+    const BYTES: usize = 3 * 224 * 224 * 4;
+    let input = format!(
+        r#"{{"name":"input","datatype":"FP32","shape":[1,3,224,224],"parameters":{{"binary_data_size":{BYTES}}}}}"#
+    );
+    let json = format!(
+        r#"{{"inputs":[{input}],"outputs":[{{"name":"output","parameters":{{"binary_data":true}}}}]}}"#
+    );
+    [json.as_bytes(), &0.5f32.to_le_bytes().repeat(BYTES / 4)].concat()
+}
+
+#[test]
+fn a_fifth_more_than_it_bears() {
+    let folder = Folder::new();
+    let seconds = |short: f64, long: f64| Duration::from_secs_f64(if is_long() { long } else { short });
+    let (model, body) = match is_long() {
+        true => (format!("net={}", model_file("mobilenet_v2.onnx")), Some(picture())),
+        false => (rows(&folder, "net.onnx", "Neg"), None),
+    };
+    let mut server = Serving::start(&folder, &[&model, "--batch", if is_long() { "1,2,4,8" } else { "1,2" }]);
+    if !is_long() {
+        // Runs of a known time, whatever the machine.
+        server.tell("slow 20ms");
+    }
+    let load = |connections, rate, lane, deadline, time| {
+        let body = body.as_deref();
+        Load { rate, lane, deadline, body, ..Load::new(server.http, connections, time) }
+    };
+    let alone = load(1, Some(10.0), "interactive", None, seconds(2.0, 30.0)).run();
+    println!("interactive alone: {alone}");
+    let full = load(24, None, "default", None, seconds(2.0, 30.0)).run();
+    println!("as many as it bears: {full}");
+    let bears = full.per_second();
+    let before = server.memory();
+    let (mut interactive, mut bulk) = (Tally::default(), Tally::default());
+    let mut memory = Vec::new();
+    for _ in 0..if is_long() { 10 } else { 1 } {
+        let time = seconds(4.0, 60.0);
+        let quick = load(16, Some(bears * 0.2), "interactive", Some(Duration::from_millis(500)), time);
+        let slow = load(120, Some(bears), "background", Some(Duration::from_secs(1)), time);
+        scope(|scope| {
+            let quick = scope.spawn(|| quick.run());
+            let slow = slow.run();
+            interactive.add(quick.join().unwrap());
+            interactive.took += time * memory.len() as u32;
+            bulk.add(slow);
+            bulk.took += time * memory.len() as u32;
+        });
+        memory.push(server.memory());
+    }
+    println!("interactive: {interactive}\nbulk: {bulk}\nmemory: {before} before, then {memory:?}");
+    for tally in [&interactive, &bulk] {
+        tally.is_whole();
+        assert!(tally.overdue <= GRACE, "{tally}");
+    }
+    let good = interactive.per_second() + bulk.per_second();
+    let (p99, unloaded) = (interactive.within(0.99), alone.within(0.99));
+    let times = p99.as_secs_f64() / unloaded.as_secs_f64();
+    println!("answered in time: {:.1} of {bears:.1} a second; interactive {times:.2} of unloaded", good);
+    assert!(good > bears * 0.9, "{good} of {bears}");
+    assert!(bulk.refusals() > 0 && interactive.refusals() * 100 <= interactive.asked, "{interactive}\n{bulk}");
+    // Other tests run beside the short form.
+    assert!(times <= if is_long() { 2.0 } else { 4.0 }, "{times} of unloaded");
+    let last = memory.last().copied().unwrap_or(before);
+    assert!(last < memory.first().copied().unwrap_or(before) + (16 << 20), "memory grows: {memory:?}");
+}

@@ -1,0 +1,55 @@
+//! What people do on their first day.
+
+use std::io::Write;
+
+use super::load::{Connection, Load, get};
+use super::{Folder, Serving, rows};
+
+#[test]
+fn models_and_pipelines_answer_by_their_names() {
+    let folder = Folder::new();
+    let model = rows(&folder, "net.onnx", "Neg");
+    let server = Serving::start(&folder, &[&model, "soft=blur(radius=1) | invert"]);
+    assert_eq!(get(server.http, "GET", "/v2/health/ready").0, 200);
+    let (status, about) = get(server.http, "GET", "/v2/models/net");
+    let about: serde_json::Value = serde_json::from_str(&about).unwrap();
+    assert_eq!((status, &about["inputs"][0]["shape"]), (200, &serde_json::json!([-1, 4])));
+
+    let mut connection = Connection::open(server.http).unwrap();
+    let body = r#"{"inputs":[{"name":"x","datatype":"FP32","shape":[2,4],"data":[1,2,3,4,5,6,7,8]}]}"#;
+    let head = format!("POST /v2/models/net/infer HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    connection.stream.write_all(head.as_bytes()).unwrap();
+    let (status, _, answer) = connection.answer().unwrap();
+    let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(answer["outputs"][0]["data"], serde_json::json!([-1, -2, -3, -4, -5, -6, -7, -8]), "{answer}");
+    assert_eq!(answer["outputs"][0]["shape"], serde_json::json!([2, 4]));
+
+    // The same as the command does with a file.
+    let photo = folder.photo("photo.png");
+    let expected = folder.path("expected.png");
+    folder.on_cpu(&["run", "blur(radius=1) | invert", &photo, "-o", &expected]).success();
+    let picture = std::fs::read(&photo).unwrap();
+    let head = format!("POST /v1/pipelines/soft HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", picture.len());
+    connection.stream.write_all(&[head.as_bytes(), &picture].concat()).unwrap();
+    let (status, _, made) = connection.answer().unwrap();
+    assert_eq!(status, 200, "{}", String::from_utf8_lossy(&made));
+    folder.file("made.png", made);
+    assert_eq!(folder.open("made.png").to_rgb8(), folder.open("expected.png").to_rgb8());
+    assert!(server.end().contains("ended: every request was answered"));
+}
+
+#[test]
+fn runs_are_shared_and_answers_are_not() {
+    let folder = Folder::new();
+    let model = rows(&folder, "net.onnx", "Neg");
+    let mut server = Serving::start(&folder, &[&model]);
+    server.tell("slow 5ms");
+    let tally = Load::new(server.http, 16, std::time::Duration::from_secs(1)).run();
+    println!("16 callers, runs of 5 ms: {tally}");
+    tally.is_whole();
+    // One by one they would be 200 a second at most.
+    assert!(tally.per_second() > 250.0, "{tally}");
+    let (_, metrics) = get(server.http, "GET", "/metrics");
+    assert!(metrics.contains(&format!("dala_requests_total{{model=\"net\",outcome=\"ok\"}} {}", tally.answered)), "{metrics}");
+}
