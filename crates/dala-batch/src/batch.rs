@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::{Key, Request, Ticket, Time};
+use crate::{Key, Lane, Request, Ticket, Time};
 
 /// A batch that was given out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,6 +33,8 @@ pub struct Batch {
     pub size: u32,
     /// Items of all its requests.
     pub items: u32,
+    /// The highest lane of its requests: how urgent the run is to the device.
+    pub lane: Lane,
     /// Its requests, in the order of their items.
     pub tickets: Vec<Ticket>,
     /// How long it is expected to take; zero if nobody knows.

@@ -14,7 +14,7 @@ use crate::running::Running;
 use crate::shares::Shares;
 use crate::slab::Slab;
 use crate::time::nanos;
-use crate::trace::{Event, Trace};
+use crate::trace::{Event, Trace, Turn};
 use crate::{
     BatchId, Caller, End, Ended, Key, Lane, Limits, Load, Next, Outcome, Refused, Request, Sizes, Ticket, Time,
 };
@@ -197,16 +197,24 @@ impl Batcher {
         let now = self.tick(now);
         self.expire(now);
         let mut until = None;
-        if self.running.len() < self.limits.slots.max(1) as usize {
+        let is_free = self.running.slots() < self.limits.slots.max(1) as usize;
+        if is_free {
             while let Some(again) = self.again.pop_front() {
                 self.again_cost = self.again_cost.saturating_sub(again.cost);
                 if let Some(batch) = self.run_again(now, again) {
                     return Next::Run(batch);
                 }
             }
+        }
+        if is_free || self.limits.overtakes {
             for _ in 0..LOOKS {
                 let Some((place, key, why)) = self.lead() else { break };
-                until = self.gather(now, place, key, why.lane());
+                let why = match why {
+                    _ if is_free => why,
+                    Turn::Highest { lane, .. } if self.running.lets_pass(lane) => Turn::Overtakes { lane },
+                    _ => break,
+                };
+                until = if is_free { self.gather(now, place, key, why.lane()) } else { None };
                 if until.is_some() {
                     break;
                 }
@@ -319,10 +327,10 @@ impl Batcher {
 
     /// How busy it is.
     pub fn load(&self, now: Time) -> Load {
-        let mut wait = self.committed_nanos(now.max(self.now));
+        let mut backlog = 0u64;
         let expected_wait = Lane::ALL.map(|lane| {
-            wait = wait.saturating_add(self.queues.backlog(lane));
-            Duration::from_nanos(wait)
+            backlog = backlog.saturating_add(self.queues.backlog(lane));
+            Duration::from_nanos(self.committed_nanos(now.max(self.now), lane).saturating_add(backlog))
         });
         Load {
             queued: self.waiting,

@@ -24,6 +24,9 @@ pub struct Limits {
     pub window: Duration,
     /// The same for a request that finds the device idle: with zero it never waits.
     pub linger: Duration,
+    /// Whether the device lets a batch of a higher lane pass between the parts of one that runs: then such a batch is given out
+    /// although all slots are taken, one at a time.
+    pub overtakes: bool,
     /// How often a request may be with a device that was lost before it is given up: it may be what the device was lost by.
     pub losses: u32,
 }
@@ -38,6 +41,7 @@ impl Default for Limits {
             prepare: Duration::from_millis(1),
             window: Duration::from_millis(5),
             linger: Duration::ZERO,
+            overtakes: false,
             losses: 2,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{BatchId, Key, Ticket, Time};
+use crate::{BatchId, Key, Lane, Ticket, Time};
 
 /// A batch that was given out.
 #[derive(Debug)]
@@ -16,6 +16,17 @@ pub(crate) struct Run {
     pub(crate) started: Time,
     /// What it is expected to take; zero if nobody knows.
     pub(crate) expected: Duration,
+    /// Whether it passes others that run.
+    pub(crate) overtakes: bool,
+    /// How long others passed it.
+    pub(crate) held_up: Duration,
+}
+
+impl Run {
+    /// The highest lane of its requests.
+    pub(crate) fn lane(&self) -> Lane {
+        Lane::ALL.into_iter().find(|lane| self.items[lane.index()] > 0).unwrap_or(Lane::Background)
+    }
 }
 
 /// Those that run, in the order in which they were given out.
@@ -46,27 +57,61 @@ impl Running {
         self.runs.push(run);
     }
 
+    /// How many have a slot: those that pass others need none.
+    pub(crate) fn slots(&self) -> usize {
+        self.runs.iter().filter(|run| !run.overtakes).count()
+    }
+
+    /// Whether a batch of a lane may pass those that run.
+    pub(crate) fn lets_pass(&self, lane: Lane) -> bool {
+        self.runs.iter().all(|run| !run.overtakes && lane < run.lane())
+    }
+
     /// Ends a batch; says also how long it kept the device busy. A device works on one after the other, whenever they were
-    /// given to it.
+    /// given to it; but for those that pass others.
     pub(crate) fn end(&mut self, id: BatchId, now: Time) -> Option<(Run, Duration)> {
         let place = self.runs.iter().position(|run| run.id == id)?;
         let run = self.runs.remove(place);
-        let busy = now.since(self.last_end.map_or(run.started, |last| last.max(run.started)));
+        if run.overtakes {
+            for other in &mut self.runs {
+                other.held_up += now.since(run.started.max(other.started));
+            }
+            let busy = now.since(run.started);
+            return Some((run, busy));
+        }
+        let begun = self.last_end.map_or(run.started, |last| last.max(run.started));
         self.last_end = Some(now);
+        let passing = self.runs.iter().filter(|other| other.overtakes);
+        let held_up: Duration = passing.map(|other| now.since(other.started.max(begun))).sum();
+        let busy = now.since(begun).saturating_sub(run.held_up).saturating_sub(held_up);
         Some((run, busy))
     }
 
     /// When the device is expected to be free, or was; none if nothing runs.
     pub(crate) fn free_at(&self) -> Option<Time> {
-        let mut free = self.last_end.unwrap_or_default();
-        for run in &self.runs {
-            free = free.max(run.started) + run.expected;
+        self.free_of(|_| true)
+    }
+
+    fn free_of(&self, counts: impl Fn(&Run) -> bool) -> Option<Time> {
+        let mut free = None;
+        for run in self.runs.iter().filter(|run| counts(run)) {
+            let before = free.unwrap_or(self.last_end.unwrap_or_default());
+            free = Some(before.max(run.started) + run.expected + run.held_up);
         }
-        (!self.runs.is_empty()).then_some(free)
+        free
     }
 
     /// How long until then. A device that should be free by now is expected to take as long again as it is late.
     pub(crate) fn remaining(&self, now: Time) -> Duration {
-        self.free_at().map_or(Duration::ZERO, |free| free.since(now).max(now.since(free)))
+        self.until(now, self.free_at())
+    }
+
+    /// The same for a batch of a lane, which passes those of lower ones.
+    pub(crate) fn remaining_for(&self, now: Time, lane: Lane) -> Duration {
+        self.until(now, self.free_of(|run| run.lane() <= lane))
+    }
+
+    fn until(&self, now: Time, free: Option<Time>) -> Duration {
+        free.map_or(Duration::ZERO, |free| free.since(now).max(now.since(free)))
     }
 }

@@ -152,6 +152,11 @@ pub enum Turn {
         /// Device time that it is owed.
         owed: Duration,
     },
+    /// That of a lane which passes what runs: it is higher than all of it.
+    Overtakes {
+        /// The lane.
+        lane: Lane,
+    },
     /// They were in a batch that failed.
     Again,
 }
@@ -177,7 +182,7 @@ impl Turn {
     /// The lane whose turn it is; that of the batch before does not matter any more.
     pub(crate) fn lane(self) -> Lane {
         match self {
-            Turn::Highest { lane, .. } | Turn::Owed { lane, .. } => lane,
+            Turn::Highest { lane, .. } | Turn::Owed { lane, .. } | Turn::Overtakes { lane } => lane,
             Turn::Again => Lane::Interactive,
         }
     }
@@ -251,6 +256,7 @@ impl fmt::Display for Turn {
                 f.write_str(if *enlarged { ", made larger by other lanes" } else { "" })
             }
             Turn::Owed { lane, owed } => write!(f, "{lane} lane is owed {owed:.1?}"),
+            Turn::Overtakes { lane } => write!(f, "{lane} lane passes what runs"),
             Turn::Again => f.write_str("their batch failed"),
         }
     }

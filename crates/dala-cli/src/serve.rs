@@ -21,6 +21,7 @@ pub(crate) fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<Outcome> {
         items: args.queue,
         bytes: args.queue_bytes,
         caller_percent: args.caller_share,
+        overtakes: true,
         ..QueueLimits::default()
     };
     let options = HouseOptions {

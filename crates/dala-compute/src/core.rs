@@ -63,9 +63,14 @@ impl Core {
     }
 
     /// Queues work and waits for it.
-    pub(crate) fn run(&self, mut job: Job) -> Result<(), Error> {
+    pub(crate) fn run(&self, job: Job) -> Result<(), Error> {
+        self.run_in(job, Lane::Default)
+    }
+
+    /// Queues work in a lane and waits for it.
+    pub(crate) fn run_in(&self, mut job: Job, lane: Lane) -> Result<(), Error> {
         self.stamp(&mut job);
-        Ok(self.queue.run(job, Submission::default())?)
+        Ok(self.queue.run(job, Submission { lane, ..Submission::default() })?)
     }
 
     /// Does something with the device itself, when it is the turn of this thread: after the commands before it that use

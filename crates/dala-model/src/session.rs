@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use dala_compute::{Buffer, Device, LaunchTime, Support};
+use dala_compute::{Buffer, Device, Lane, LaunchTime, Support};
 use dala_kernels::Kernel;
 use dala_spec::{Class, DType, Data, KernelSpec, OutputDType, TensorType, Tolerance};
 use lru::LruCache;
@@ -92,7 +92,16 @@ impl Session {
     ///
     /// Inputs that the model does not take, sizes that do not fit it, and whatever the device says.
     pub fn run(&self, inputs: &[&Buffer]) -> Result<Vec<Buffer>, LoadError> {
-        self.run_with(inputs, None)
+        self.run_with(inputs, Lane::Default, None)
+    }
+
+    /// As [`run`](Session::run), in a lane: between the launches of a model in a lower one, those of a higher one go first.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Session::run).
+    pub fn run_in(&self, inputs: &[&Buffer], lane: Lane) -> Result<Vec<Buffer>, LoadError> {
+        self.run_with(inputs, lane, None)
     }
 
     /// Runs the model launch by launch; says how long the device took for each. A run takes less than their sum.
@@ -102,18 +111,23 @@ impl Session {
     /// As [`run`](Session::run).
     pub fn profile(&self, inputs: &[&Buffer]) -> Result<Vec<LaunchTime>, LoadError> {
         let mut times = Vec::new();
-        self.run_with(inputs, Some(&mut times))?;
+        self.run_with(inputs, Lane::Default, Some(&mut times))?;
         Ok(times)
     }
 
     /// Runs the model; where times are wanted, those of its launches.
-    fn run_with(&self, inputs: &[&Buffer], times: Option<&mut Vec<LaunchTime>>) -> Result<Vec<Buffer>, LoadError> {
+    fn run_with(
+        &self,
+        inputs: &[&Buffer],
+        lane: Lane,
+        times: Option<&mut Vec<LaunchTime>>,
+    ) -> Result<Vec<Buffer>, LoadError> {
         let types: Vec<TensorType> =
             inputs.iter().map(|input| TensorType::new(input.dtype(), input.shape().clone())).collect();
         self.model.check_inputs(&types)?;
         let held = inputs.iter().map(|input| (*input).clone()).enumerate().collect();
         let key = Key { types, read: Vec::new() };
-        let mut run = PartRun { session: self, key, held, done: 0, read: Vec::new(), failed: None, times };
+        let mut run = PartRun { session: self, key, lane, held, done: 0, read: Vec::new(), failed: None, times };
         // What was planned before is run without a look at the model.
         while let Some(part) = self.remembered(&run.key) {
             let outputs = run.run(&part)?;
@@ -194,6 +208,7 @@ struct Walked<'w> {
 struct PartRun<'s, 't> {
     session: &'s Session,
     key: Key,
+    lane: Lane,
     held: HashMap<usize, Buffer>,
     done: usize,
     /// What was read, and how many layers were done then.
@@ -219,7 +234,7 @@ impl PartRun<'_, '_> {
             }
             let outputs: Vec<&Buffer> = made.iter().collect();
             let ran = match &mut self.times {
-                None => device.run_kernel(&work.kernel, &inputs, &outputs, ()),
+                None => device.run_kernel(&work.kernel, &inputs, &outputs, (), self.lane),
                 Some(times) => {
                     device.profile_kernel(&work.kernel, &inputs, &outputs, ()).map(|more| times.extend(more))
                 }

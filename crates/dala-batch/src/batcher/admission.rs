@@ -76,9 +76,13 @@ impl Batcher {
         Duration::from_nanos(self.wait_nanos(now, key, lane, Some(caller), items))
     }
 
-    /// Nanoseconds until the device is through with what nothing overtakes.
-    pub(super) fn committed_nanos(&self, now: Time) -> u64 {
-        nanos(self.running.remaining(now)).saturating_add(self.again_cost)
+    /// Nanoseconds until the device is through with what a lane does not overtake.
+    pub(super) fn committed_nanos(&self, now: Time, lane: Lane) -> u64 {
+        let remaining = match self.limits.overtakes {
+            true => self.running.remaining_for(now, lane),
+            false => self.running.remaining(now),
+        };
+        nanos(remaining).saturating_add(self.again_cost)
     }
 
     /// Nanoseconds until a request of so many items would be answered: after what runs, what waits in higher lanes, and of its
@@ -96,7 +100,7 @@ impl Batcher {
         let with_it = (shared - u64::from(items)) % u64::from(own.service.fastest(u64::MAX).0);
         let of_lane = part(self.queues.backlog(lane).saturating_sub(own.backlog(lane)), ahead.min(all), all);
         others = others.saturating_add(part(of_lane, shared - with_it / 2, shared));
-        let committed = self.committed_nanos(now);
+        let committed = self.committed_nanos(now, lane);
         let (before, run) = match own.service.is_known() {
             true => own.service.answer(shared, committed.saturating_add(others), own.arrivals.gap(now)),
             false => (committed.saturating_add(others), 0),

@@ -81,7 +81,9 @@ impl Batcher {
         if let Some(waiting) = self.queues.get(key) {
             let largest = waiting.service.sizes().largest();
             let longest = waiting.service.runs().map(|(_, cost)| cost).max().unwrap_or(1);
-            for lane in [lead].into_iter().chain(Lane::ALL.into_iter().filter(|lane| *lane != lead)) {
+            // Whoever passes others takes nobody along.
+            let alone = matches!(why, Turn::Overtakes { .. });
+            for lane in [lead].into_iter().chain(Lane::ALL.into_iter().filter(|lane| *lane != lead && !alone)) {
                 // More than fit: large ones leave gaps, and some may be late in a large batch. Those that never are fill it.
                 let mut sure = 0;
                 for place in waiting.lines[lane.index()].order.iter().take(2 * largest as usize) {
@@ -169,11 +171,14 @@ impl Batcher {
         }
         self.queues.list(key, &Lane::ALL);
         let id = self.running.next_id();
-        let run = Run { id, key, size, tickets: tickets.clone(), items: of_lanes, started: now, expected };
+        let overtakes = matches!(why, Turn::Overtakes { .. });
+        let (tickets_of, items_of, held_up) = (tickets.clone(), of_lanes, Duration::ZERO);
+        let run = Run { id, key, size, tickets: tickets_of, items: items_of, started: now, expected, overtakes, held_up };
+        let lane = run.lane();
         self.running.start(run);
         let left = self.queues.get(key).map_or(0, |waiting| Lane::ALL.map(|lane| waiting.items(lane)).iter().sum());
         let (requests, why) = (tickets.len() as u32, *why);
         self.trace.add(now, || Event::Batched { batch: id, key, why, requests, items, size, expected, left });
-        Some(Batch { id, key, size, items, tickets, expected })
+        Some(Batch { id, key, size, items, lane, tickets, expected })
     }
 }

@@ -35,6 +35,7 @@ impl History {
             prepare: Duration::from_micros(random.below(2000)),
             window: Duration::ZERO,
             linger: Duration::ZERO,
+            overtakes: false,
             losses: 1 + random.below(3) as u32,
         };
         let losses = random.chance(30);

@@ -15,5 +15,6 @@ mod ends;
 mod histories;
 mod model;
 mod order;
+mod overtaking;
 mod random;
 mod simulation;

@@ -188,11 +188,11 @@ impl Device {
         outputs: &[&Buffer],
         params: impl Into<Params>,
     ) -> Result<(), Error> {
-        self.run_kernel(self.core().registry().get(kernel)?, inputs, outputs, params)
+        self.run_kernel(self.core().registry().get(kernel)?, inputs, outputs, params, Lane::Default)
     }
 
-    /// As [`run_to`](Device::run_to), of a kernel that the device need not know by name. What is compiled for its calls is
-    /// remembered until it is [forgotten](Device::forget), with its scratch memory.
+    /// As [`run_to`](Device::run_to), in a lane, of a kernel that the device need not know by name. What is compiled for its
+    /// calls is remembered until it is [forgotten](Device::forget), with its scratch memory.
     ///
     /// # Errors
     ///
@@ -203,10 +203,11 @@ impl Device {
         inputs: &[&Buffer],
         outputs: &[&Buffer],
         params: impl Into<Params>,
+        lane: Lane,
     ) -> Result<(), Error> {
         let mut job = Job::default();
         self.core().prepare_kernel(&mut job, kernel, inputs, outputs, &params.into(), true)?;
-        self.core().run(job)
+        self.core().run_in(job, lane)
     }
 
     /// As [`run_kernel`](Device::run_kernel), launch by launch: says how long the device took for each.

@@ -20,6 +20,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use dala_plan::Blueprint;
+use dala_schedule::Lane;
 use smallvec::SmallVec;
 
 use crate::buffer::Buffer;
@@ -78,7 +79,16 @@ impl Plan {
     /// A buffer was freed or is known to be unreadable: nothing was launched then. Or the device failed: then what it should
     /// have written is poisoned until it is written again.
     pub fn run(&self) -> Result<(), Error> {
-        self.0.core.run(self.job()?)
+        self.run_in(Lane::Default)
+    }
+
+    /// As [`run`](Plan::run), in a lane.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Plan::run).
+    pub fn run_in(&self, lane: Lane) -> Result<(), Error> {
+        self.0.core.run_in(self.job()?, lane)
     }
 
     /// Queues a run in the default lane and returns at once; see [`Device::submit`].

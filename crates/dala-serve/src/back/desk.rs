@@ -72,12 +72,12 @@ pub(super) struct Waiting {
 }
 
 impl Desk {
-    /// A desk with as many threads as batches may be with the device.
+    /// A desk with as many threads as batches may be with the device, those that pass others included.
     pub(super) fn open(limits: Limits) -> std::io::Result<Desk> {
         let state = State { batcher: Batcher::new(limits), jobs: HashMap::new(), ends: false, worked: Duration::ZERO };
         let shared = Arc::new(Shared { state: Mutex::new(state), wake: Condvar::new(), start: Instant::now() });
         let desk = Desk { shared: shared.clone(), threads: Mutex::new(Vec::new()) };
-        for number in 0..limits.slots.max(1) {
+        for number in 0..limits.slots.max(1) + u32::from(limits.overtakes) {
             let shared = shared.clone();
             let thread = thread::Builder::new().name(format!("dala-serve-{number}")).spawn(move || shared.work())?;
             desk.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
@@ -246,7 +246,7 @@ impl Shared {
         let begun = Instant::now();
         let ran = match version {
             Some(version) if shares.len() == batch.tickets.len() => {
-                let run = || version.run(batch.size as usize, &shares);
+                let run = || version.run(batch.size as usize, batch.lane, &shares);
                 let caught = catch_unwind(AssertUnwindSafe(run));
                 caught.unwrap_or_else(|_| Err(Failure::Refused(Refusal::Internal("a run panicked".to_owned()))))
             }

@@ -7,9 +7,9 @@ use bytes::Bytes;
 use dala_compute::{Buffer, DType, Shape};
 use dala_model::{Dim, LoadError, Model, Port as ModelPort, Session};
 
-use super::home::{Home, is_lost};
+use super::home::{Home, is_lost, on_device};
 use super::version::{Failure, Ran, Share, Work};
-use crate::{Datatype, ModelInfo, Port, Refusal, Tensor};
+use crate::{Datatype, Lane, ModelInfo, Port, Refusal, Tensor};
 
 /// A model on a device.
 pub(super) struct Onnx {
@@ -135,12 +135,12 @@ impl Onnx {
         Ok(Buffer::from_bytes(session.device(), &joined, dtype, Shape::new(shape))?)
     }
 
-    fn run_on(&self, session: &Session, size: usize, shares: &[Share]) -> Result<Ran, LoadError> {
+    fn run_on(&self, session: &Session, size: usize, lane: Lane, shares: &[Share]) -> Result<Ran, LoadError> {
         let begun = Instant::now();
         let places = 0..self.model.inputs().len();
         let inputs = places.map(|place| self.joined(place, size, shares, session)).collect::<Result<Vec<_>, _>>()?;
         let uploaded = Instant::now();
-        let outputs = session.run(&inputs.iter().collect::<Vec<_>>())?;
+        let outputs = session.run_in(&inputs.iter().collect::<Vec<_>>(), on_device(lane))?;
         let ran = Instant::now();
         // What nobody wants stays where it is.
         let wanted = |place: usize| shares.iter().any(|share| share.outputs.contains(&place));
@@ -180,11 +180,11 @@ impl Onnx {
 }
 
 impl Work for Onnx {
-    fn run(&self, size: usize, shares: &[Share]) -> Result<Ran, Failure> {
+    fn run(&self, size: usize, lane: Lane, shares: &[Share]) -> Result<Ran, Failure> {
         let (number, session) = self.session();
         let rows = |share: &Share| share.inputs.first().and_then(|first| first.shape.first().copied()).unwrap_or(1);
         let size = if self.shared { size.max(shares.iter().map(rows).sum()) } else { size };
-        let ran = self.run_on(&session, size, shares).map_err(|error| {
+        let ran = self.run_on(&session, size, lane, shares).map_err(|error| {
             if is_lost(error.code()) {
                 // If it cannot be opened now, the next run finds the same and tries again.
                 let _ = self.home.again(number);

@@ -10,9 +10,9 @@ use dala_image::{Format, Limits, Picture, Samples, decode};
 use dala_plan::PipelineText;
 use lru::LruCache;
 
-use super::home::{Home, Opened, is_lost};
+use super::home::{Home, Opened, is_lost, on_device};
 use super::version::{Failure, Ran, Share, Work};
-use crate::{Datatype, ModelInfo, Port, Refusal, Tensor};
+use crate::{Datatype, Lane, ModelInfo, Port, Refusal, Tensor};
 
 /// What a pipeline calls the picture that it is given, and the one that it makes.
 const INPUT: &str = "input";
@@ -95,7 +95,7 @@ impl Pictures {
         Ok(Ready { plan, input, output, turn: Mutex::new(()) })
     }
 
-    fn filtered(&self, opened: &Opened, file: &Bytes) -> Result<Ran, Problem> {
+    fn filtered(&self, opened: &Opened, lane: Lane, file: &Bytes) -> Result<Ran, Problem> {
         let begun = Instant::now();
         let picture = decode(file, &self.limits).map_err(|error| Problem::Picture(error.to_string()))?;
         let shape = Shape::from([picture.height, picture.width, picture.channels]);
@@ -112,7 +112,7 @@ impl Pictures {
             Samples::U16(_) => {}
         }
         let uploaded = Instant::now();
-        ready.plan.run()?;
+        ready.plan.run_in(on_device(lane))?;
         let ran = Instant::now();
         let Some(size) = ready.output.shape().picture() else {
             let ty = TensorType::new(ready.output.dtype(), ready.output.shape().clone());
@@ -146,12 +146,12 @@ impl From<Error> for Problem {
 }
 
 impl Work for Pictures {
-    fn run(&self, _: usize, shares: &[Share]) -> Result<Ran, Failure> {
+    fn run(&self, _: usize, lane: Lane, shares: &[Share]) -> Result<Ran, Failure> {
         let opened = self.home.now();
         let Some(file) = shares.first().and_then(|share| share.inputs.first()) else {
             return Err(Failure::Refused(Refusal::Internal("a run without a picture".to_owned())));
         };
-        self.filtered(&opened, &file.data).map_err(|problem| match problem {
+        self.filtered(&opened, lane, &file.data).map_err(|problem| match problem {
             Problem::Picture(what) => Failure::Refused(Refusal::BadInput(what)),
             Problem::Device(error) if is_lost(error.code()) => {
                 // If it cannot be opened now, the next run finds the same and tries again.

@@ -38,8 +38,8 @@ pub(super) enum Failure {
 
 /// Something that runs requests together.
 pub(super) trait Work: Send + Sync {
-    /// Runs requests together, in a run that is planned for `size` items.
-    fn run(&self, size: usize, shares: &[Share]) -> Result<Ran, Failure>;
+    /// Runs requests together, in a run that is planned for `size` items and as urgent as its lane.
+    fn run(&self, size: usize, lane: Lane, shares: &[Share]) -> Result<Ran, Failure>;
 }
 
 /// One version of a model or pipeline. It lives as long as it is served or a request for it has not ended; then its place at the
@@ -104,8 +104,8 @@ impl Version {
     }
 
     /// Runs requests together.
-    pub(super) fn run(&self, size: usize, shares: &[Share]) -> Result<Ran, Failure> {
-        let ran = self.work.run(size, shares)?;
+    pub(super) fn run(&self, size: usize, lane: Lane, shares: &[Share]) -> Result<Ran, Failure> {
+        let ran = self.work.run(size, lane, shares)?;
         let items = shares.iter().map(|share| self.items(&share.inputs)).sum();
         let mut statistics = self.counted();
         let [up, run, down] = ran.times;

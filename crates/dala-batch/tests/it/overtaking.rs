@@ -1,0 +1,112 @@
+//! Devices that let urgent batches pass between the parts of others.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use dala_batch::{Batch, Batcher, Caller, End, Event, Lane, Limits, Next, Outcome, Request, Ticket, Time, Turn};
+
+use crate::by_hand::{CORES, at, known, ms, request, run};
+use crate::random::Random;
+
+fn overtaking() -> Batcher {
+    let limits = Limits { overtakes: true, caller_percent: 100, window: Duration::ZERO, ..Limits::default() };
+    Batcher::new(limits)
+}
+
+#[test]
+fn urgent_requests_pass_what_runs() {
+    let mut batcher = overtaking();
+    batcher.trace(100);
+    let key = known(&mut batcher, &CORES);
+    let of = |lane| Request { lane, ..request(key) };
+    for _ in 0..8 {
+        batcher.offer(at(0), of(Lane::Background)).unwrap();
+    }
+    let bulk = run(&mut batcher, at(0));
+    assert_eq!((bulk.size, bulk.lane), (8, Lane::Background));
+    let waits = batcher.offer(at(1), of(Lane::Background)).unwrap();
+    assert_eq!(batcher.next(at(1)), Next::Idle, "its own lane waits");
+    // It would wait 64 ms behind what runs.
+    assert_eq!(batcher.expected_wait(at(10), key, Lane::Interactive), ms(11));
+    let urgent = batcher.offer(at(10), Request { deadline: Some(at(30)), ..of(Lane::Interactive) }).unwrap();
+    let passing = run(&mut batcher, at(10));
+    assert_eq!((passing.size, passing.lane, &passing.tickets[..]), (1, Lane::Interactive, &[urgent][..]), "it takes nobody along");
+    assert!(batcher.take_events().iter().any(|(_, event)| {
+        matches!(event, Event::Batched { why: Turn::Overtakes { lane: Lane::Interactive }, .. })
+            && event.to_string().contains("interactive lane passes what runs")
+    }));
+    // One at a time, and not those between the two.
+    let second = batcher.offer(at(12), of(Lane::Interactive)).unwrap();
+    batcher.offer(at(12), of(Lane::Default)).unwrap();
+    assert_eq!(batcher.next(at(12)), Next::Idle);
+    batcher.finished(at(21), passing.id, Outcome::Done);
+    let third = run(&mut batcher, at(21));
+    assert_eq!(third.tickets, [second]);
+    batcher.finished(at(32), third.id, Outcome::Done);
+    let ended: Vec<Ticket> = batcher.take_ended().iter().map(|ended| ended.ticket).collect();
+    assert_eq!(ended, [urgent, second]);
+    // What was passed took 74 ms of the device, whatever the clock says.
+    batcher.finished(at(96), bulk.id, Outcome::Done);
+    assert_eq!(batcher.service_time(key, 8), Some(ms(74)));
+    assert_eq!(batcher.service_time(key, 1), Some(ms(11)));
+    assert!(batcher.take_ended().iter().all(|ended| ended.ticket != waits));
+}
+
+/// Whatever comes when: every request ends once, and only higher lanes pass.
+#[test]
+fn random_histories() {
+    for seed in 0..2000 {
+        let mut random = Random(seed);
+        let mut batcher = overtaking();
+        let key = known(&mut batcher, &CORES);
+        let (mut now, mut running, mut ended) = (at(0), Vec::<(Time, Batch)>::new(), BTreeMap::new());
+        let mut taken = 0;
+        let mut passed = 0;
+        for step in 0..400u64 {
+            if step < 300 && random.chance(60) {
+                let lane = random.pick(&Lane::ALL);
+                let deadline = random.chance(30).then(|| now + ms(10 + random.below(200)));
+                let request = Request { lane, deadline, caller: Caller(random.below(4)), ..request(key) };
+                taken += u32::from(batcher.offer(now, request).is_ok());
+            }
+            while let Next::Run(batch) = batcher.next(now) {
+                let passes = !running.is_empty();
+                assert!(running.iter().all(|(_, other)| !passes || batch.lane < other.lane), "seed {seed}");
+                passed += usize::from(passes);
+                let end = now + batch.expected;
+                running.push((end, batch));
+                assert!(running.len() <= 2, "seed {seed}");
+            }
+            now = now + Duration::from_micros(random.below(15_000));
+            // The one that passes holds up the other.
+            while let Some((end, batch)) = running.last().cloned().filter(|(end, _)| *end <= now) {
+                running.pop();
+                running.iter_mut().for_each(|(other, _)| *other = *other + batch.expected);
+                let outcome = if random.chance(5) { Outcome::Failed } else { Outcome::Done };
+                batcher.finished(end.max(now), batch.id, outcome);
+            }
+            for end in batcher.take_ended() {
+                assert!(ended.insert(end.ticket, end.end).is_none(), "seed {seed}: ended twice");
+            }
+        }
+        for _ in 0..2000 {
+            now = now + ms(50);
+            for (_, batch) in std::mem::take(&mut running) {
+                batcher.finished(now, batch.id, Outcome::Done);
+            }
+            while let Next::Run(batch) = batcher.next(now) {
+                running.push((now, batch));
+            }
+            if batcher.is_empty() {
+                break;
+            }
+        }
+        for end in batcher.take_ended() {
+            assert!(ended.insert(end.ticket, end.end).is_none(), "seed {seed}: ended twice");
+        }
+        assert_eq!(ended.len() as u32, taken, "seed {seed}");
+        assert!(batcher.holds_nothing(), "seed {seed}");
+        assert!(passed > 0 || taken < 50, "seed {seed}: nothing passed");
+        assert!(ended.values().any(|end| *end == End::Done), "seed {seed}");
+    }
+}
