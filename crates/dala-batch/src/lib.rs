@@ -41,6 +41,8 @@
 //! - **Order.** A higher [`Lane`] goes first; a lower one keeps a small share of the device, and fills places that are left.
 //!   In a lane callers have turns of eight items; in a turn the earliest deadline goes first, whatever its key. Without a
 //!   deadline a request counts as due after 0.1, 1 or 10 seconds, by its lane.
+//! - **Passing.** Where a device lets urgent runs go between the parts of others ([`Limits::overtakes`]), a batch of a higher
+//!   lane than all that runs does not wait for a slot.
 //! - **Waiting.** What comes while the device is busy gathers. A request that finds it idle runs at once, unless
 //!   [`Limits::linger`] says otherwise. A device that becomes free waits only for callers that it just answered, if they are
 //!   known to send again at once and all gain by it.
