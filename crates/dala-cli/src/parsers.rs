@@ -16,3 +16,9 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
 pub(crate) fn positive(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "write a whole number above zero".to_owned())
 }
+
+/// How often a second.
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate: &f64| (0.001..=1e9).contains(rate));
+    rate.ok_or_else(|| "write how many a second: a number from 0.001 to 1000000000".to_owned())
+}

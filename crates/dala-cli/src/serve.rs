@@ -3,11 +3,12 @@
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use dala_plan::PipelineText;
-use dala_serve::{Backend, House, HouseOptions, Kind, Options, Port, QueueLimits, Server, State, TlsFiles};
+use dala_serve::{Backend, House, HouseOptions, Kind, Listing, Options, Port, QueueLimits, Server, State, TlsFiles};
 
 use crate::output::{self, Outcome};
 use crate::serve_args::ServeArgs;
@@ -34,31 +35,51 @@ pub(crate) fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<Outcome> {
     #[cfg(feature = "otel")]
     let _traces = dala_serve::Traces::send()?;
     let house = House::open(options).map_err(|refusal| anyhow!("{refusal}"))?;
-    for what in &args.what {
-        let begun = Instant::now();
-        let name = add(&house, what)?;
-        tell(&house, &name, begun.elapsed(), out)?;
-    }
-    if let Some(folder) = &args.models {
-        let begun = Instant::now();
-        house.watch(folder).map_err(|refusal| anyhow!("{refusal}"))?;
-        let known: Vec<String> = house.index().iter().map(|entry| entry.name.to_string()).collect();
-        known.iter().try_for_each(|name| tell(&house, name, begun.elapsed(), out))?;
-    }
-    let server = Server::bind(options_of(args)?, Arc::new(house)).map_err(anyhow::Error::new)?;
+    // Who asks meanwhile is told that it is not ready yet, and whoever wants to end it need not wait.
+    let opening = house.opening();
+    let server = Server::bind(options_of(args)?, Arc::new(house.clone())).map_err(anyhow::Error::new)?;
     let scheme = if args.tls_key.is_some() { "https" } else { "http" };
     let http = server.http_address().map(|address| format!("{scheme}://{address}"));
     let grpc = server.grpc_address().map(|address| format!("gRPC at {address}"));
-    let places: Vec<String> = http.into_iter().chain(grpc).collect();
-    writeln!(out, "listening: {}; Ctrl-C ends it", places.join(", "))?;
-    out.flush()?;
+    let agent = server.agent_address().map(|address| format!("agent check at {address}"));
+    let places: Vec<String> = http.into_iter().chain(grpc).chain(agent).collect();
     server.stop_on_signals();
-    let ended = server.run();
+    let stopper = server.stopper();
+    let ended = thread::scope(|scope| {
+        let running = scope.spawn(|| server.run());
+        let filled = fill(&house, args, out).and_then(|()| {
+            drop(opening);
+            writeln!(out, "listening: {}; Ctrl-C ends it", places.join(", "))?;
+            Ok(out.flush()?)
+        });
+        if filled.is_err() {
+            stopper.stop_now();
+        }
+        let ended = running.join().map_err(|_| anyhow!("the server's thread panicked"))?;
+        filled.map(|()| ended)
+    })?;
     match ended.unanswered {
         0 => writeln!(out, "ended: every request was answered")?,
         left => writeln!(out, "ended: {} not answered in time", output::count(left as usize, "request", "requests"))?,
     }
     Ok(Outcome::Success)
+}
+
+/// Puts everything into the house that is to be there from the beginning.
+fn fill(house: &House, args: &ServeArgs, out: &mut dyn Write) -> Result<()> {
+    for what in &args.what {
+        let begun = Instant::now();
+        let name = add(house, what)?;
+        tell(house, &name, begun.elapsed(), out)?;
+    }
+    let Some(folder) = &args.models else { return Ok(()) };
+    let (known, begun) = (house.index(), Instant::now());
+    house.watch(folder).map_err(|refusal| anyhow!("{refusal}"))?;
+    let is_new = |entry: &Listing| !known.iter().any(|other| other.name == entry.name);
+    for entry in house.index().into_iter().filter(is_new) {
+        tell(house, &entry.name, begun.elapsed(), out)?;
+    }
+    Ok(())
 }
 
 fn options_of(args: &ServeArgs) -> Result<Options> {
@@ -82,6 +103,9 @@ fn options_of(args: &ServeArgs) -> Result<Options> {
         ..Options::default()
     };
     options.limits.body_bytes = args.max_body;
+    // Whatever has a place in the queue has one here, and the largest body fits.
+    options.limits.requests = options.limits.requests.max(args.queue as usize);
+    options.limits.held_bytes = usize::try_from(args.queue_bytes).unwrap_or(usize::MAX).max(args.max_body.saturating_mul(2));
     options.limits.connections = args.connections;
     options.limits.per_second = args.rate;
     Ok(options)
@@ -114,17 +138,19 @@ fn add(house: &House, what: &str) -> Result<String> {
     Ok(name.to_owned())
 }
 
-/// `mobilenet_v2: input FP32 {batch, 3, 224, 224} -> output FP32 {batch, 1000}, ready after 2.1 s`.
+/// `mobilenet_v2: input FP32 {?, 3, 224, 224} -> output FP32 {?, 1000}, ready after 2.1 s`.
 fn tell(house: &House, name: &str, took: Duration, out: &mut dyn Write) -> Result<()> {
     let Some(entry) = house.index().into_iter().find(|entry| &*entry.name == name) else { return Ok(()) };
     if entry.state != State::Ready {
         output::warn(&format!("{name} is not served: {}", entry.reason));
         return Ok(());
     }
-    let info = house.model(name, None).map_err(|refusal| anyhow!("{refusal}"))?;
     let what = match entry.kind {
         Kind::Pipeline => "a pipeline for pictures".to_owned(),
-        Kind::Model => format!("{} -> {}", ports(&info.inputs), ports(&info.outputs)),
+        Kind::Model => {
+            let info = house.model(name, None).map_err(|refusal| anyhow!("{refusal}"))?;
+            format!("{} -> {}", ports(&info.inputs), ports(&info.outputs))
+        }
     };
     writeln!(out, "{name}: {what}, ready after {:.1} s", took.as_secs_f64())?;
     Ok(())

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::parsers::{positive, time};
+use crate::parsers::{positive, rate, time};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -16,7 +16,8 @@ name: soft='blur(radius=3) | grayscale'. Without --http and --grpc it listens at
 Examples:
   dala serve mobilenet_v2.onnx
   dala serve --models models --http 0.0.0.0:8000 --tokens tokens.txt --tls-certificate cert.pem --tls-key key.pem
-  dala serve soft='blur(radius=3)' && curl --data-binary @photo.jpg http://127.0.0.1:8000/v1/pipelines/soft -o soft.png")]
+  dala serve soft='blur(radius=3)'
+  curl --data-binary @photo.jpg http://127.0.0.1:8000/v1/pipelines/soft -o soft.png")]
 pub(crate) struct ServeArgs {
     /// What is served
     #[arg(value_name = "WHAT", required_unless_present = "models")]
@@ -67,7 +68,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
     pub(crate) max_body: usize,
     /// Requests a second for each caller, on average [default: any number]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = rate)]
     pub(crate) rate: Option<f64>,
     /// Connections at a time
     #[arg(long, value_name = "N", default_value_t = 2048, value_parser = positive)]

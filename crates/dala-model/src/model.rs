@@ -89,14 +89,14 @@ impl Model {
                     {
                         *first = Dim::Batch;
                     }
-                    Port { name, dtype: value.ty.dtype, dims }
+                    Port { name, dtype: value.ty.dtype, is_bool: remark.is_bool && value.ty.dtype == DType::U8, dims }
                 }
                 // Until a call says more.
                 None => {
                     let dtype = remark.dtype.or_else(|| tried.get(place).copied());
                     let dtype = dtype.ok_or_else(|| ModelError::UnknownShape { input: shown(&name) })?;
                     let dims = remark.dims.clone().unwrap_or_else(|| vec![Dim::Open("…".to_owned())]);
-                    Port { name, dtype, dims }
+                    Port { name, dtype, is_bool: remark.is_bool && dtype == DType::U8, dims }
                 }
             });
         }
@@ -352,7 +352,7 @@ mod tests {
     fn a_model_says_what_goes_in_and_comes_out() {
         let model = Model::read(everything().bytes()).unwrap();
         let dims = vec![Dim::Batch, Dim::Known(3), Dim::Known(17), Dim::Known(16)];
-        assert_eq!(model.inputs(), [Port { name: "x".to_owned(), dtype: DType::F32, dims }]);
+        assert_eq!(model.inputs(), [Port { name: "x".to_owned(), dtype: DType::F32, is_bool: false, dims }]);
         let outputs: Vec<(&str, DType)> = model.outputs().iter().map(|port| (&*port.name, port.dtype)).collect();
         assert_eq!(outputs, [("probabilities", DType::F32), ("double", DType::F64), ("padded", DType::F32)]);
         assert_eq!(model.outputs()[0].dims, [Dim::Batch, Dim::Known(10)]);

@@ -9,6 +9,8 @@ pub struct Port {
     pub name: String,
     /// The element type.
     pub dtype: DType,
+    /// Whether its elements are the truth values of the file's format: bytes that are 0 or 1.
+    pub is_bool: bool,
     /// The dimensions, outermost first.
     pub dims: Vec<Dim>,
 }

@@ -41,6 +41,7 @@ pub(crate) struct File {
 pub(crate) struct OutputRemark {
     pub(crate) name: String,
     pub(crate) dtype: Option<DType>,
+    pub(crate) is_bool: bool,
     /// The sizes, where it says so; none of those that it leaves open.
     pub(crate) dims: Option<Vec<Dim>>,
 }
@@ -493,7 +494,8 @@ fn remark(output: &ValueInfoProto) -> OutputRemark {
         .collect()
     });
     let dtype = tensor.and_then(|tensor| element_type::dtype(tensor.elem_type).ok());
-    OutputRemark { name: output.name.clone(), dtype, dims }
+    let is_bool = tensor.is_some_and(|tensor| tensor.elem_type == element_type::BOOL);
+    OutputRemark { name: output.name.clone(), dtype, is_bool, dims }
 }
 
 /// The type of a value, where a file says all of it.
@@ -547,5 +549,5 @@ fn read_port(input: &ValueInfoProto, batch: &mut Option<String>) -> Result<Port,
             (None, _) => Dim::Open(size_name(&input.name, axis, dim)),
         });
     }
-    Ok(Port { name: input.name.clone(), dtype, dims })
+    Ok(Port { name: input.name.clone(), dtype, is_bool: tensor.elem_type == element_type::BOOL, dims })
 }

@@ -24,7 +24,7 @@ mod traces;
 pub mod wire;
 
 pub use ask::{Answer, Ask, PictureAnswer, PictureAsk, Terms, Times};
-pub use back::{House, HouseOptions};
+pub use back::{House, HouseOptions, Opening};
 pub use backend::{Backend, Pending};
 pub use dala_batch::{Caller, Lane, Limits as QueueLimits};
 pub use datatype::Datatype;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,7 +18,7 @@ use super::home::Home;
 use super::onnx::Onnx;
 use super::picture::Pictures;
 use super::repository::{self, Found, Stamp};
-use super::version::{Share, Version};
+use super::version::{Failure, Share, Version};
 use crate::{
     Answer, Ask, Backend, DeviceLoad, Kind, Listing, Load, ModelInfo, ModelLoad, Pending, PictureAnswer, PictureAsk,
     Refusal, State, Statistics, Tensor, Terms,
@@ -63,6 +64,16 @@ impl Default for HouseOptions {
 #[derive(Clone)]
 pub struct House(Arc<Inner>);
 
+/// Held by whoever still puts things into a [`House`].
+#[must_use = "the house is ready without it"]
+pub struct Opening(Arc<Inner>);
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        self.0.opening.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 struct Inner {
     options: HouseOptions,
     home: Arc<Home>,
@@ -71,7 +82,9 @@ struct Inner {
     /// One thing is loaded at a time: loading takes memory and all cores.
     loading: Mutex<()>,
     busy: Mutex<Busy>,
-    draining: std::sync::atomic::AtomicBool,
+    draining: AtomicBool,
+    /// How many still put things into it that are to be there from the beginning.
+    opening: AtomicUsize,
 }
 
 /// Something that is served or was.
@@ -121,7 +134,14 @@ impl House {
             loading: Mutex::default(),
             busy: Mutex::new(busy),
             draining: false.into(),
+            opening: 0.into(),
         })))
+    }
+
+    /// The house is not ready as long as this is held, whatever is in it: for those who open it to the public before all is there.
+    pub fn opening(&self) -> Opening {
+        self.0.opening.fetch_add(1, Ordering::AcqRel);
+        Opening(self.0.clone())
     }
 
     /// Serves a file: a model if it ends in `.onnx`, a pipeline if in `.toml`. Waits until it is ready.
@@ -179,6 +199,7 @@ fn follow(house: &Weak<Inner>, folder: &Path, mut before: Found) {
         }
         for name in before.keys().filter(|name| !now.contains_key(*name)) {
             house.retire(name, "its file is gone");
+            house.forget_file(name);
         }
         before = now;
     }
@@ -213,6 +234,11 @@ impl Inner {
         entry.kind = kind;
         entry.source = source;
         entry.watched |= watched;
+    }
+
+    /// Whatever file comes by that name is news.
+    fn forget_file(&self, name: &str) {
+        self.entries_mut().entry(name.into()).and_modify(|entry| entry.stamp = None);
     }
 
     /// Whether a file is another than the one that was loaded last.
@@ -295,9 +321,10 @@ impl Inner {
             let mut best = Duration::MAX;
             for _ in 0..3 {
                 let begun = Instant::now();
-                if let Err(super::version::Failure::Refused(refusal)) = version.run(size, Lane::Background, &share) {
-                    return Err(format!("a run of {size} fails: {refusal}"));
-                }
+                version.run(size, Lane::Background, &share).map_err(|failure| match failure {
+                    Failure::Refused(refusal) => format!("a run of {size} fails: {refusal}"),
+                    Failure::Lost => "the device was lost".to_owned(),
+                })?;
                 best = best.min(begun.elapsed());
             }
             version.assume(&share[0].inputs, size, best);
@@ -310,7 +337,6 @@ impl Inner {
     fn retire(&self, name: &str, why: &str) -> Option<Weak<Version>> {
         let mut entries = self.entries_mut();
         let entry = entries.get_mut(name)?;
-        entry.stamp = None;
         let current = entry.current.take();
         (entry.state, entry.reason) = (State::Unavailable, why.to_owned());
         drop(entries);
@@ -346,7 +372,7 @@ impl Inner {
         let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
         let passed = busy.at.elapsed();
         if passed > Duration::from_millis(500) {
-            let share = (worked - busy.worked).as_secs_f32() / passed.as_secs_f32();
+            let share = worked.saturating_sub(busy.worked).as_secs_f32() / passed.as_secs_f32();
             *busy = Busy { at: Instant::now(), worked, share: share.min(1.0) };
         }
         busy.share
@@ -371,7 +397,14 @@ impl Backend for House {
     }
 
     fn model(&self, name: &str, version: Option<&str>) -> Result<Arc<ModelInfo>, Refusal> {
-        let unknown = || Refusal::UnknownModel(name.to_owned());
+        let unknown = || match self.0.opening.load(Ordering::Acquire) {
+            0 => Refusal::UnknownModel(name.to_owned()),
+            _ => Refusal::NotReady { model: name.to_owned(), reason: "the server is still loading".to_owned() },
+        };
+        // Pipelines are asked at an address of their own.
+        if self.0.entries().get(name).is_some_and(|entry| entry.kind == Kind::Pipeline) {
+            return Err(unknown());
+        }
         let current = self.0.current(name).ok_or_else(unknown)??;
         match version {
             Some(version) if *version != *current.info.version => {
@@ -479,11 +512,12 @@ impl Backend for House {
 
     fn is_ready(&self) -> bool {
         let ready = |entry: &Entry| entry.watched || entry.state == State::Ready || entry.reason == "it was unloaded";
-        !self.0.draining.load(std::sync::atomic::Ordering::Relaxed) && self.0.entries().values().all(ready)
+        let begun = self.0.opening.load(Ordering::Acquire) == 0 && !self.0.draining.load(Ordering::Acquire);
+        begun && !self.0.home.is_gone() && self.0.entries().values().all(ready)
     }
 
     fn drain(&self) {
-        self.0.draining.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.0.draining.store(true, Ordering::Release);
         self.0.desk.drain();
     }
 }

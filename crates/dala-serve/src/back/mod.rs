@@ -13,4 +13,4 @@ mod repository;
 mod tests;
 mod version;
 
-pub use house::{House, HouseOptions};
+pub use house::{House, HouseOptions, Opening};

@@ -37,8 +37,11 @@ const TYPES: [(DType, Datatype); 12] = [
     (DType::U64, Datatype::Uint64),
 ];
 
-fn datatype(dtype: DType) -> Datatype {
-    TYPES.iter().find(|(own, _)| *own == dtype).map_or(Datatype::Bytes, |(_, named)| *named)
+fn datatype(port: &ModelPort) -> Datatype {
+    match port.is_bool {
+        true => Datatype::Bool,
+        false => TYPES.iter().find(|(own, _)| *own == port.dtype).map_or(Datatype::Bytes, |(_, named)| *named),
+    }
 }
 
 fn dtype(datatype: Datatype) -> Option<DType> {
@@ -56,7 +59,7 @@ fn port(own: &ModelPort) -> Port {
     };
     Port {
         name: own.name.as_str().into(),
-        datatype: datatype(own.dtype),
+        datatype: datatype(own),
         shape: own.dims.iter().map(size).collect(),
         optional: false,
     }
@@ -98,7 +101,7 @@ impl Onnx {
         let zero = |port: &ModelPort| {
             let shape = port.shape(items)?.dims().to_vec();
             let bytes = Tensor::elements(&shape)?.checked_mul(port.dtype.size())?;
-            let (name, datatype) = (port.name.as_str().into(), datatype(port.dtype));
+            let (name, datatype) = (port.name.as_str().into(), datatype(port));
             Some(Tensor { name, datatype, shape, data: Bytes::from(vec![0; bytes]) })
         };
         self.model.inputs().iter().map(zero).collect()
@@ -168,7 +171,7 @@ impl Onnx {
                     shape.iter_mut().take(1).for_each(|first| *first = rows);
                 }
                 let range = if self.shared { row * each..(row + rows) * each } else { 0..all.len() };
-                let (name, datatype) = (port.name.as_str().into(), datatype(port.dtype));
+                let (name, datatype) = (port.name.as_str().into(), datatype(port));
                 Some(Tensor { name, datatype, shape, data: all.slice(range) })
             };
             split.push(share.outputs.iter().map(part).collect::<Option<Vec<Tensor>>>().unwrap_or_default());
@@ -186,8 +189,7 @@ impl Work for Onnx {
         let size = if self.shared { size.max(shares.iter().map(rows).sum()) } else { size };
         let ran = self.run_on(&session, size, lane, shares).map_err(|error| {
             if is_lost(error.code()) {
-                // If it cannot be opened now, the next run finds the same and tries again.
-                let _ = self.home.again(number);
+                self.home.again(number);
                 return Failure::Lost;
             }
             Failure::Refused(match error {

@@ -154,8 +154,7 @@ impl Work for Pictures {
         self.filtered(&opened, lane, &file.data).map_err(|problem| match problem {
             Problem::Picture(what) => Failure::Refused(Refusal::BadInput(what)),
             Problem::Device(error) if is_lost(error.code()) => {
-                // If it cannot be opened now, the next run finds the same and tries again.
-                let _ = self.home.again(opened.number);
+                self.home.again(opened.number);
                 Failure::Lost
             }
             Problem::Device(error @ (Error::Pipeline { .. } | Error::InStage { .. } | Error::Spec(_))) => {

@@ -197,10 +197,14 @@ async fn answer_all(
     mut messages: Messages,
     sender: &mpsc::Sender<Frame<Bytes>>,
 ) -> Result<(), Refusal> {
+    let mut is_first = true;
     while let Some(framed) = messages.next(&peer.pulse, &shared.limits, &shared.bytes).await? {
         let began = Instant::now();
         let mut id = String::new();
-        let outcome = match shared.check_open() {
+        // The first was counted with the call.
+        let may = if is_first { Ok(()) } else { shared.check_rate(peer, caller, began) };
+        is_first = false;
+        let outcome = match shared.check_open().and(may) {
             Ok(()) => infer(shared, caller, head, began, framed, &mut id).await,
             Err(refusal) => Err(refusal),
         };

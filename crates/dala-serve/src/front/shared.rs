@@ -38,7 +38,7 @@ pub(crate) struct Shared {
 /// Whose requests are counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Who {
-    Token(usize),
+    Token(u64),
     Address(IpAddr),
 }
 
@@ -53,17 +53,22 @@ pub(crate) struct Peer {
 impl Shared {
     /// Who asks, if they may: by a token where there are tokens, and not more often than allowed.
     pub(crate) fn admit(&self, peer: &Peer, authorization: Option<&[u8]>, now: Instant) -> Result<Caller, Refusal> {
-        let (caller, who) = match &self.tokens {
+        let caller = match &self.tokens {
             Some(tokens) => {
                 let token = authorization.and_then(|header| tokens.find(header)).ok_or(Refusal::Unauthorised)?;
-                (Caller(token as u64), Who::Token(token))
+                Caller(token as u64)
             }
-            None => (Caller(peer.connection), Who::Address(peer.address)),
+            None => Caller(peer.connection),
         };
-        if let Some(rate) = &self.rate {
-            rate.take(who, now).map_err(|retry_after| Refusal::TooMany { retry_after })?;
-        }
+        self.check_rate(peer, caller, now)?;
         Ok(caller)
+    }
+
+    /// Counts a request of somebody who may ask: whether it is not one too many.
+    pub(crate) fn check_rate(&self, peer: &Peer, caller: Caller, now: Instant) -> Result<(), Refusal> {
+        let Some(rate) = &self.rate else { return Ok(()) };
+        let who = if self.tokens.is_some() { Who::Token(caller.0) } else { Who::Address(peer.address) };
+        rate.take(who, now).map_err(|retry_after| Refusal::TooMany { retry_after })
     }
 
     /// Whether anything new is taken.

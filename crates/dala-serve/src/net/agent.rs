@@ -9,7 +9,8 @@ use tokio::net::TcpListener;
 
 use crate::front::shared::Shared;
 
-/// What is said: `up 75%` is three quarters of what this server is usually given.
+/// What is said: `ready up 75%` is three quarters of what this server is usually given. A balancer that was told `drain` sends
+/// nothing until it hears `ready`, also to the server that comes after.
 pub(crate) fn line(shared: &Shared) -> String {
     if shared.ending.load(Ordering::Acquire) {
         return "drain\n".to_owned();
@@ -18,7 +19,7 @@ pub(crate) fn line(shared: &Shared) -> String {
         return "down\n".to_owned();
     }
     let free = 1.0 - shared.back.busy().fullness.clamp(0.0, 1.0);
-    format!("up {:.0}%\n", (free * 100.0).max(1.0))
+    format!("ready up {:.0}%\n", (free * 100.0).max(1.0))
 }
 
 /// Answers each connection with a line, one after the other: only balancers ask, a few times a second.

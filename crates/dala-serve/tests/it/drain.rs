@@ -71,11 +71,11 @@ fn routers_learn_of_it_first() {
         TcpStream::connect(server.agent).unwrap().read_to_string(&mut said).unwrap();
         said
     };
-    assert_eq!(agent(&server), "up 100%\n");
+    assert_eq!(agent(&server), "ready up 100%\n");
     *server.back.load.lock().unwrap() = Load { fullness: 0.25, ..Load::default() };
-    assert_eq!(agent(&server), "up 75%\n");
+    assert_eq!(agent(&server), "ready up 75%\n");
     *server.back.load.lock().unwrap() = Load { fullness: 1.0, ..Load::default() };
-    assert_eq!(agent(&server), "up 1%\n");
+    assert_eq!(agent(&server), "ready up 1%\n");
     server.stop();
     until(|| server.get("/v2/health/ready").status == 503);
     assert_eq!(agent(&server), "drain\n");
