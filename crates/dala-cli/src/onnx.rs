@@ -129,7 +129,8 @@ mod tests {
 
     #[test]
     fn ports_have_the_batch_in_words_and_in_shapes() {
-        let port = Port { name: "x".to_owned(), dtype: DType::F32, is_bool: false, dims: vec![Dim::Batch, Dim::Known(3)] };
+        let port =
+            Port { name: "x".to_owned(), dtype: DType::F32, is_bool: false, dims: vec![Dim::Batch, Dim::Known(3)] };
         assert_eq!(described(&port), "f32 {batch, 3}");
         assert_eq!(port.shape(8), Some(Shape::from([8, 3])));
     }

@@ -105,7 +105,8 @@ fn options_of(args: &ServeArgs) -> Result<Options> {
     options.limits.body_bytes = args.max_body;
     // Whatever has a place in the queue has one here, and the largest body fits.
     options.limits.requests = options.limits.requests.max(args.queue as usize);
-    options.limits.held_bytes = usize::try_from(args.queue_bytes).unwrap_or(usize::MAX).max(args.max_body.saturating_mul(2));
+    options.limits.held_bytes =
+        usize::try_from(args.queue_bytes).unwrap_or(usize::MAX).max(args.max_body.saturating_mul(2));
     options.limits.connections = args.connections;
     options.limits.per_second = args.rate;
     Ok(options)

@@ -173,7 +173,8 @@ impl Batcher {
         let id = self.running.next_id();
         let overtakes = matches!(why, Turn::Overtakes { .. });
         let (tickets_of, items_of, held_up) = (tickets.clone(), of_lanes, Duration::ZERO);
-        let run = Run { id, key, size, tickets: tickets_of, items: items_of, started: now, expected, overtakes, held_up };
+        let run =
+            Run { id, key, size, tickets: tickets_of, items: items_of, started: now, expected, overtakes, held_up };
         let lane = run.lane();
         self.running.start(run);
         let left = self.queues.get(key).map_or(0, |waiting| Lane::ALL.map(|lane| waiting.items(lane)).iter().sum());

@@ -30,7 +30,11 @@ fn urgent_requests_pass_what_runs() {
     assert_eq!(batcher.expected_wait(at(10), key, Lane::Interactive), ms(11));
     let urgent = batcher.offer(at(10), Request { deadline: Some(at(30)), ..of(Lane::Interactive) }).unwrap();
     let passing = run(&mut batcher, at(10));
-    assert_eq!((passing.size, passing.lane, &passing.tickets[..]), (1, Lane::Interactive, &[urgent][..]), "it takes nobody along");
+    assert_eq!(
+        (passing.size, passing.lane, &passing.tickets[..]),
+        (1, Lane::Interactive, &[urgent][..]),
+        "it takes nobody along"
+    );
     assert!(batcher.take_events().iter().any(|(_, event)| {
         matches!(event, Event::Batched { why: Turn::Overtakes { lane: Lane::Interactive }, .. })
             && event.to_string().contains("interactive lane passes what runs")

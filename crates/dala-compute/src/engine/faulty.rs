@@ -100,7 +100,8 @@ impl Faults {
                 "wrong" => faults.wrong = true,
                 other => {
                     let time = other.strip_prefix("slow ").and_then(|time| time.trim().strip_suffix("ms"));
-                    faults.slow += time.and_then(|time| time.parse().ok()).map_or(Duration::ZERO, Duration::from_millis);
+                    faults.slow +=
+                        time.and_then(|time| time.parse().ok()).map_or(Duration::ZERO, Duration::from_millis);
                 }
             }
         }
@@ -211,7 +212,10 @@ impl Engine for FaultyEngine {
         }
         let one = |sequence: &Arc<Sequence>| {
             self.check(sequence.launches())?;
-            self.inner.run(std::slice::from_ref(sequence)).pop().unwrap_or_else(|| Err(EngineError::internal("no answer")))
+            self.inner
+                .run(std::slice::from_ref(sequence))
+                .pop()
+                .unwrap_or_else(|| Err(EngineError::internal("no answer")))
         };
         sequences.iter().map(one).collect()
     }

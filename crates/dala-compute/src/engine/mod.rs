@@ -16,10 +16,10 @@ mod cpu;
 mod cube;
 mod ending;
 mod error;
-#[cfg(feature = "faults")]
-mod faulty;
 #[cfg(test)]
 pub(crate) mod fake;
+#[cfg(feature = "faults")]
+mod faulty;
 #[cfg(feature = "graphics")]
 mod graphics;
 mod guard;

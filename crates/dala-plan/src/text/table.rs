@@ -313,6 +313,17 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn brackets_without_end_are_refused_before_they_are_parsed() {
+        for open in ["[", "{", "a = [", "a = {b = ["] {
+            let error = read(&open.repeat(100_000)).unwrap_err();
+            assert!(error.to_string().contains("brackets are nested more than 32 deep"), "{error}");
+        }
+        // As many as are closed again.
+        let flat = format!("a = [{}]", "[],".repeat(1000));
+        assert!(!read(&flat).unwrap_err().to_string().contains("nested"), "{flat}");
+    }
+
     /// A file that uses everything.
     const WHOLE: &str = r#"[buffers.soft]
 dtype = "u8"

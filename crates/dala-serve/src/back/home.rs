@@ -28,7 +28,12 @@ pub(super) struct Opened {
 impl Home {
     pub(super) fn open(name: &str, threads: Option<usize>) -> Result<Home, Error> {
         let device = open(name, threads)?;
-        Ok(Home { name: name.to_owned(), threads, device: Mutex::new(Opened { device, number: 0 }), gone: false.into() })
+        Ok(Home {
+            name: name.to_owned(),
+            threads,
+            device: Mutex::new(Opened { device, number: 0 }),
+            gone: false.into(),
+        })
     }
 
     /// The device as it is now.
@@ -52,7 +57,6 @@ impl Home {
                 thread::sleep(AGAIN);
                 let Some(home) = home.upgrade() else { return };
                 if home.try_again(lost) {
-                    home.gone.store(false, Ordering::Release);
                     return;
                 }
             }
@@ -68,32 +72,9 @@ impl Home {
         if opened.number == lost {
             let Ok(device) = open(&self.name, self.threads) else { return false };
             *opened = Opened { device, number: lost + 1 };
+            self.gone.store(false, Ordering::Release);
         }
         true
-    }
-}
-
-fn open(name: &str, threads: Option<usize>) -> Result<Home, Error> {
-        let device = open(name, threads)?;
-        Ok(Home { name: name.to_owned(), threads, device: Mutex::new(Opened { device, number: 0 }), gone: false.into() })
-    }
-
-    /// The device as it is now.
-    pub(super) fn now(&self) -> Opened {
-        self.device.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Opens the device again after it was lost; once, however many find out.
-    ///
-    /// # Errors
-    /// It cannot be opened: the next to find out tries again.
-    pub(super) fn again(&self, lost: usize) -> Result<(), Error> {
-        let mut opened = self.device.lock().unwrap_or_else(PoisonError::into_inner);
-        if opened.number == lost {
-            let device = open(&self.name, self.threads)?;
-            *opened = Opened { device, number: lost + 1 };
-        }
-        Ok(())
     }
 }
 

@@ -121,8 +121,7 @@ impl<'a> Load<'a> {
     pub(super) fn run(&self) -> Tally {
         let (next, begun) = (AtomicU64::new(1), Instant::now());
         let mut all = std::thread::scope(|scope| {
-            let callers: Vec<_> =
-                (0..self.connections).map(|_| scope.spawn(|| self.call(&next, begun))).collect();
+            let callers: Vec<_> = (0..self.connections).map(|_| scope.spawn(|| self.call(&next, begun))).collect();
             let mut all = Tally::default();
             callers.into_iter().for_each(|caller| all.add(caller.join().unwrap()));
             all
@@ -176,8 +175,7 @@ impl<'a> Load<'a> {
             _ => *[number as f32; 4].map(f32::to_le_bytes).as_flattened().first_chunk().unwrap(),
         };
         let outputs = r#""outputs":[{"name":"y","parameters":{"binary_data":true}}]"#;
-        let inputs =
-            r#""inputs":[{"name":"x","datatype":"FP32","shape":[1,4],"parameters":{"binary_data_size":16}}]"#;
+        let inputs = r#""inputs":[{"name":"x","datatype":"FP32","shape":[1,4],"parameters":{"binary_data_size":16}}]"#;
         let json = format!(r#"{{"id":"{number}",{inputs},{outputs}}}"#);
         let (length, body) = match self.body {
             Some(body) => (json_length(body), body.to_vec()),

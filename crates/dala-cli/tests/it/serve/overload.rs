@@ -16,9 +16,7 @@ fn picture() -> Vec<u8> {
     let input = format!(
         r#"{{"name":"input","datatype":"FP32","shape":[1,3,224,224],"parameters":{{"binary_data_size":{BYTES}}}}}"#
     );
-    let json = format!(
-        r#"{{"inputs":[{input}],"outputs":[{{"name":"output","parameters":{{"binary_data":true}}}}]}}"#
-    );
+    let json = format!(r#"{{"inputs":[{input}],"outputs":[{{"name":"output","parameters":{{"binary_data":true}}}}]}}"#);
     [json.as_bytes(), &0.5f32.to_le_bytes().repeat(BYTES / 4)].concat()
 }
 

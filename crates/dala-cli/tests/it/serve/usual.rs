@@ -51,5 +51,8 @@ fn runs_are_shared_and_answers_are_not() {
     // One by one they would be 200 a second at most.
     assert!(tally.per_second() > 250.0, "{tally}");
     let (_, metrics) = get(server.http, "GET", "/metrics");
-    assert!(metrics.contains(&format!("dala_requests_total{{model=\"net\",outcome=\"ok\"}} {}", tally.answered)), "{metrics}");
+    assert!(
+        metrics.contains(&format!("dala_requests_total{{model=\"net\",outcome=\"ok\"}} {}", tally.answered)),
+        "{metrics}"
+    );
 }
