@@ -243,7 +243,7 @@ fn a_disk_that_is_full() {
     // Kernels that were compiled cannot be kept, and a model that is copied there arrives cut off.
     let cache = folder.path("disk/cache");
     let server = Serving::start_with(&folder, &["--models", &models, "--allow-load"], |command| {
-        drop(command.env("DALA_CACHE", &cache))
+        command.env("DALA_CACHE", &cache);
     });
     let load = callers(&server);
     let tally = beside(&load, || {

@@ -8,7 +8,6 @@ mod overload;
 mod process;
 mod usual;
 
-use self::load::{Load, Tally};
 use self::process::Serving;
 use super::folder::Folder;
 use super::models::onnx;
