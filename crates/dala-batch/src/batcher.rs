@@ -245,7 +245,10 @@ impl Batcher {
         }
         let next = Lane::ALL.map(|lane| self.next_cost(lane));
         let (best, cost) = self.queues.get(run.key).map_or((1, 0), |waiting| waiting.service.fastest(u64::MAX));
-        self.shares.count(now, nanos(busy), cost / u64::from(best), run.items, next);
+        // Whoever passes others shares a run with nobody, however many wait.
+        let items = u64::from(run.items.iter().sum::<u32>().max(1));
+        let at_best = if run.overtakes { nanos(busy) / items } else { cost / u64::from(best) };
+        self.shares.count(now, nanos(busy), at_best, run.items, next);
         let (is_known, is_alone) = (self.queues.get(run.key).is_some(), run.tickets.len() == 1);
         let mut again = Vec::new();
         for ticket in run.tickets {

@@ -187,5 +187,7 @@ fn a_picture_goes_through_a_pipeline() {
         assert_eq!((made.height, made.width, made.channels), (300, 451, 1));
     }
     assert!(matches!(send(Bytes::from_static(b"no picture")), Err(Refusal::BadInput(_))));
-    assert!(house.add_pipeline("two", PipelineText::from_chain("overlay_alpha").unwrap()).is_err());
+    let two = "[[stage]]\nkernel = \"overlay_alpha\"\ninputs = [\"input\", \"other\"]\noutput = \"output\"\n";
+    let refusal = house.add_pipeline("two", PipelineText::from_toml(two).unwrap()).unwrap_err();
+    assert!(refusal.to_string().contains("the pipeline reads `other`"), "{refusal}");
 }

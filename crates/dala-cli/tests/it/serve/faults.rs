@@ -90,6 +90,7 @@ fn callers_that_are_killed() {
             // Some are with the device by then, most wait.
             sleep(Duration::from_millis(15));
             drop(open);
+            sleep(Duration::from_millis(60));
         }
         println!("{count} callers were killed within {:.1} s", begun.elapsed().as_secs_f64());
     });

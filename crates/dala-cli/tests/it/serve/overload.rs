@@ -28,10 +28,10 @@ fn a_fifth_more_than_it_bears() {
         true => (format!("net={}", model_file("mobilenet_v2.onnx")), Some(picture())),
         false => (rows(&folder, "net.onnx", "Neg"), None),
     };
-    let mut server = Serving::start(&folder, &[&model, "--batch", if is_long() { "1,2,4,8" } else { "1,2" }]);
+    let mut server = Serving::start(&folder, &[&model, "--batch", if is_long() { "1,2,4,8" } else { "1" }]);
     if !is_long() {
         // Runs of a known time, whatever the machine.
-        server.tell("slow 20ms");
+        server.tell("slow 10ms");
     }
     let load = |connections, rate, lane, deadline, time| {
         let body = body.as_deref();

@@ -22,7 +22,11 @@ fn models_and_pipelines_answer_by_their_names() {
     let (status, _, answer) = connection.answer().unwrap();
     let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
     assert_eq!(status, 200, "{answer}");
-    assert_eq!(answer["outputs"][0]["data"], serde_json::json!([-1, -2, -3, -4, -5, -6, -7, -8]), "{answer}");
+    assert_eq!(
+        answer["outputs"][0]["data"],
+        serde_json::json!([-1.0, -2.0, -3.0, -4.0, -5.0, -6.0, -7.0, -8.0]),
+        "{answer}"
+    );
     assert_eq!(answer["outputs"][0]["shape"], serde_json::json!([2, 4]));
 
     // The same as the command does with a file.
