@@ -41,11 +41,16 @@ impl Shares {
         }
     }
 
+    /// The part of the device that higher lanes used of late.
+    pub(crate) fn above(&self, lane: Lane) -> f64 {
+        self.used.iter().take(lane.index()).sum::<f64>().min(1.0)
+    }
+
     /// What so many nanoseconds of work that waits come to in a lane: others take a part of the device
     /// meanwhile, higher lanes what they use, and lower ones that wait what they are guaranteed.
     pub(crate) fn stretch(&self, lane: Lane, nanos: u64, waiting: [bool; 3]) -> u64 {
         let guaranteed = |lane: Lane| f64::from(lane.guaranteed_percent()) / 100.0;
-        let higher: f64 = self.used.iter().take(lane.index()).sum();
+        let higher = self.above(lane);
         let lower = Lane::ALL.into_iter().filter(|other| *other > lane && waiting[other.index()]);
         let left = 1.0 - higher - lower.map(guaranteed).sum::<f64>();
         (nanos as f64 / left.max(guaranteed(lane)).max(0.05)) as u64

@@ -49,7 +49,10 @@ impl Batcher {
         let Some(deadline) = deadline else { return Ok(()) };
         // Who is taken should not be late because a run takes a little longer than usual.
         let (slack, usual) = (deadline.since(now), self.wait_for(now, request));
-        let expected_wait = usual + Duration::from_nanos(waiting.service.deviation().saturating_mul(2)).min(usual / 4);
+        let deviation = Duration::from_nanos(waiting.service.deviation().saturating_mul(2)).min(usual / 4);
+        // What higher lanes take comes in bursts.
+        let bursts = usual.mul_f64(self.shares.above(lane));
+        let expected_wait = usual + deviation + bursts;
         // What is expected may be wrong. An idle device finds out; where others would have to wait for that, it does not.
         let is_idle = self.entries.len() == 0;
         if slack.is_zero() || expected_wait > slack && !is_idle {

@@ -115,30 +115,27 @@ fn random_histories() {
     }
 }
 
-/// MobileNetV2 on two cores at 120 %: a fifth of what it bears is urgent, and bulk comes as fast as all that it bears.
-#[test]
-fn lanes_are_kept_under_overload() {
+/// Answers in time a second, requests refused and expired, and the p99 of urgent ones, of MobileNetV2 on two cores: urgent requests are a
+/// fifth of what it bears, and bulk comes as fast as `bulk` times that.
+fn overloaded(bulk: f64) -> (f64, u32, u32, Duration) {
     let mut random = Random(7);
     let mut batcher = overtaking();
     let key = batcher.key(Sizes::new(CORES.iter().map(|(size, _)| *size)));
-    let bears = 8.0 / 0.074;
-    let mut wait = |per_second: f64| Duration::from_secs_f64(-(1.0 - random.unit()).ln() / per_second);
-    let lanes = [(Lane::Interactive, 0.2 * bears, ms(500)), (Lane::Background, bears, ms(1000))];
-    let mut next = lanes.map(|(_, rate, _)| at(0) + wait(rate));
+    let lanes = [(Lane::Interactive, 0.2 * BEARS, ms(500)), (Lane::Background, bulk * BEARS, ms(1000))];
+    let mut next = lanes.map(|(_, rate, _)| at(0) + random.gap(rate));
     let takes = |batch: &Batch| ms(CORES.iter().find(|(size, _)| *size == batch.size).unwrap().1);
     // What is left of the run that can be passed, and of the one that passes it.
     let mut running: Vec<(Duration, Batch)> = Vec::new();
     let (mut now, end) = (at(0), at(120_000));
     let (mut took, mut good, mut refused, mut expired) = (Vec::new(), 0, 0, 0);
-    let mut woken = None;
     while now < end {
-        loop {
+        let woken = loop {
             match batcher.next(now) {
                 Next::Run(batch) => running.push((takes(&batch), batch)),
-                Next::WaitUntil(until) => break woken = Some(until),
-                Next::Idle => break woken = None,
+                Next::WaitUntil(until) => break Some(until),
+                Next::Idle => break None,
             }
-        }
+        };
         let done = running.last().map(|(left, _)| now + *left);
         let until = next.into_iter().chain(woken.filter(|until| *until > now)).chain(done).min().unwrap();
         if let Some((left, _)) = running.last_mut() {
@@ -151,7 +148,7 @@ fn lanes_are_kept_under_overload() {
         }
         for (place, (lane, rate, deadline)) in lanes.into_iter().enumerate() {
             if next[place] <= now {
-                next[place] = now + wait(rate);
+                next[place] = now + random.gap(rate);
                 let request = Request { lane, deadline: Some(now + deadline), ..request(key) };
                 refused += u32::from(batcher.offer(now, request).is_err());
             }
@@ -168,10 +165,19 @@ fn lanes_are_kept_under_overload() {
         }
     }
     took.sort_unstable();
-    let p99 = took[took.len() * 99 / 100];
-    let good = f64::from(good) / 120.0;
-    println!("{good:.1} of {bears:.1} a second in time, {refused} refused, {expired} expired, interactive p99 {p99:?}");
-    assert!(good > 0.93 * bears, "{good} of {bears}");
-    assert!(p99 < ms(33), "{p99:?}");
-    assert!(expired * 10 < refused, "{expired} expired, {refused} refused at once");
+    (f64::from(good) / 120.0, refused, expired, took[took.len() * 99 / 100])
+}
+
+/// Items a second when all batches are full.
+const BEARS: f64 = 8.0 / 0.074;
+
+#[test]
+fn lanes_are_kept_under_overload() {
+    let (_, _, _, alone) = overloaded(1e-9);
+    let (good, refused, expired, p99) = overloaded(1.0);
+    println!("{good:.1} of {BEARS:.1} a second in time, {refused} refused, {expired} expired");
+    println!("urgent requests: p99 {p99:.1?}, without the others {alone:.1?}");
+    assert!(good > 0.93 * BEARS, "{good}");
+    assert!(p99 < alone * 3 / 2, "{p99:?}");
+    assert!(expired * 5 < refused, "{expired} expired, {refused} refused at once");
 }

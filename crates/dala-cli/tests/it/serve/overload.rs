@@ -37,18 +37,18 @@ fn a_fifth_more_than_it_bears() {
         let body = body.as_deref();
         Load { rate, lane, deadline, body, ..Load::new(server.http, connections, time) }
     };
-    let alone = load(1, Some(10.0), "interactive", None, seconds(2.0, 30.0)).run();
-    println!("interactive alone: {alone}");
     let full = load(24, None, "default", None, seconds(2.0, 30.0)).run();
     println!("as many as it bears: {full}");
     let bears = full.per_second();
+    let alone = load(16, Some(bears * 0.2), "interactive", None, seconds(2.0, 60.0)).run();
+    println!("interactive alone: {alone}");
     let before = server.memory();
     let (mut interactive, mut bulk) = (Tally::default(), Tally::default());
     let mut memory = Vec::new();
     for _ in 0..if is_long() { 10 } else { 1 } {
         let time = seconds(4.0, 60.0);
         let quick = load(16, Some(bears * 0.2), "interactive", Some(Duration::from_millis(500)), time);
-        let slow = load(120, Some(bears), "background", Some(Duration::from_secs(1)), time);
+        let slow = load(120, Some(bears), "background", Some(seconds(0.4, 1.0)), time);
         scope(|scope| {
             let quick = scope.spawn(|| quick.run());
             let slow = slow.run();

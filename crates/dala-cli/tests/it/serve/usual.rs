@@ -32,7 +32,7 @@ fn models_and_pipelines_answer_by_their_names() {
     // The same as the command does with a file.
     let photo = folder.photo("photo.png");
     let expected = folder.path("expected.png");
-    folder.on_cpu(&["run", "blur(radius=1) | invert", &photo, "-o", &expected]).success();
+    folder.on_cpu(&["filter", "blur(radius=1) | invert", &photo, &expected]).success();
     let picture = std::fs::read(&photo).unwrap();
     let head = format!("POST /v1/pipelines/soft HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", picture.len());
     connection.stream.write_all(&[head.as_bytes(), &picture].concat()).unwrap();
