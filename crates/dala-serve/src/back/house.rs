@@ -481,11 +481,11 @@ impl Backend for House {
 
     fn busy(&self) -> Load {
         let load = self.0.desk.load();
-        let versions: Vec<(Arc<str>, Kind, State, Option<Arc<Version>>)> = {
+        let versions: Vec<_> = {
             let entries = self.0.entries();
-            entries.iter().map(|(name, entry)| (name.clone(), entry.kind, entry.state, entry.current.clone())).collect()
+            entries.iter().map(|(name, entry)| (name.clone(), entry.state, entry.current.clone())).collect()
         };
-        let models = versions.into_iter().map(|(name, _, state, version)| {
+        let models = versions.into_iter().map(|(name, state, version)| {
             let expected_wait =
                 version.as_ref().map_or(Duration::ZERO, |version| version.expected_wait(&self.0.desk, Lane::Default));
             let (queued, running) = version.as_ref().map_or((0, 0), |version| self.0.desk.of(version));
