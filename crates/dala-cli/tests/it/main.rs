@@ -1,5 +1,5 @@
 //! Runs the `dala` command as a shell does and compares output and exit code.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, missing_docs, reason = "tests")]
 
 mod architecture;
 mod batch;

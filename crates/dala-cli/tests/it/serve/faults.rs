@@ -156,7 +156,7 @@ fn models_that_are_swapped() {
     };
     let load = callers(&server);
     let swap = |number: usize| {
-        let from = if number % 2 == 0 { &absolute } else { &negative };
+        let from = if number.is_multiple_of(2) { &absolute } else { &negative };
         std::fs::copy(from, format!("{models}/.next")).unwrap();
         std::fs::rename(format!("{models}/.next"), &file).unwrap();
     };

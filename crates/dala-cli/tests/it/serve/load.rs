@@ -144,7 +144,7 @@ impl<'a> Load<'a> {
             }
             sleep(due.saturating_duration_since(Instant::now()));
             tally.asked += 1;
-            tally.poisoned += u64::from(number % self.poison_every == 0);
+            tally.poisoned += u64::from(number.is_multiple_of(self.poison_every));
             let sent = Instant::now();
             let end = self.ask(&mut connection, number);
             if let Some(deadline) = self.deadline {
