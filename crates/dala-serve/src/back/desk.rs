@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use dala_batch::{Batch, Batcher, End, Ended, Key, Limits, Load, Next, Outcome, Request, Sizes, Ticket, Time};
 use tokio::sync::oneshot;
 
-use super::version::{Failure, Ran, Share, Version};
+use super::work::{Failure, Ran, Served, Share};
 use crate::{Refusal, Tensor, Terms, Times};
 
 /// Requests, the rules by which they are run, and threads that run them.
@@ -38,7 +38,7 @@ struct State {
 
 /// A request that was taken.
 struct Job {
-    version: Arc<Version>,
+    served: Arc<dyn Served>,
     inputs: Arc<Vec<Tensor>>,
     /// Places of the outputs that are wanted.
     outputs: Vec<usize>,
@@ -56,7 +56,7 @@ pub(super) struct Done {
 /// What a request asks of the desk.
 pub(super) struct Asked {
     pub(super) key: Key,
-    pub(super) version: Arc<Version>,
+    pub(super) served: Arc<dyn Served>,
     pub(super) inputs: Vec<Tensor>,
     pub(super) outputs: Vec<usize>,
     pub(super) items: usize,
@@ -102,7 +102,7 @@ impl Desk {
         };
         let (sender, answer) = oneshot::channel();
         let job = Job {
-            version: asked.version,
+            served: asked.served,
             inputs: Arc::new(asked.inputs),
             outputs: asked.outputs,
             runs: false,
@@ -128,11 +128,11 @@ impl Desk {
         self.shared.lock().batcher.load(self.shared.now())
     }
 
-    /// Items of a version that wait, and those that are being run.
-    pub(super) fn of(&self, version: &Arc<Version>) -> (usize, usize) {
+    /// Items of requests for something that wait, and those that are being run.
+    pub(super) fn of(&self, served: &dyn Served) -> (usize, usize) {
         let state = self.shared.lock();
-        let own = state.jobs.values().filter(|job| Arc::ptr_eq(&job.version, version));
-        let items = |job: &Job| version.items(&job.inputs);
+        let own = state.jobs.values().filter(|job| std::ptr::addr_eq(Arc::as_ptr(&job.served), served));
+        let items = |job: &Job| served.items(&job.inputs);
         own.fold((0, 0), |(waits, runs), job| match job.runs {
             true => (waits, runs + items(job)),
             false => (waits + items(job), runs),
@@ -238,15 +238,15 @@ impl Shared {
         for ticket in &batch.tickets {
             state.jobs.entry(*ticket).and_modify(|job| job.runs = true);
         }
-        let version = batch.tickets.first().and_then(|ticket| Some(state.jobs.get(ticket)?.version.clone()));
+        let served = batch.tickets.first().and_then(|ticket| Some(state.jobs.get(ticket)?.served.clone()));
         // Another thread may have a slot that is free.
         self.wake.notify_one();
         drop(state);
 
         let begun = Instant::now();
-        let ran = match version {
-            Some(version) if shares.len() == batch.tickets.len() => {
-                let run = || version.run(batch.size as usize, batch.lane, &shares);
+        let ran = match served {
+            Some(served) if shares.len() == batch.tickets.len() => {
+                let run = || served.run(batch.size as usize, batch.lane, &shares);
                 let caught = catch_unwind(AssertUnwindSafe(run));
                 caught.unwrap_or_else(|_| Err(Failure::Refused(Refusal::Internal("a run panicked".to_owned()))))
             }
@@ -309,7 +309,7 @@ impl State {
                 (End::Left, _) => Err(Refusal::Expired),
                 (End::Unloaded, _) => {
                     let reason = "it was unloaded".to_owned();
-                    Err(Refusal::NotReady { model: job.version.name().to_owned(), reason })
+                    Err(Refusal::NotReady { model: job.served.name().to_owned(), reason })
                 }
             };
             Some(Settled { job, told, ended })
@@ -327,7 +327,7 @@ struct Settled {
 
 impl Settled {
     fn tell(self) {
-        self.job.version.note(&self.ended);
+        self.job.served.note(&self.ended);
         // Who is gone is not told.
         let _ = self.job.answer.send(self.told);
     }

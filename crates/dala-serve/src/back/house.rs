@@ -18,7 +18,8 @@ use super::home::Home;
 use super::onnx::Onnx;
 use super::picture::Pictures;
 use super::repository::{self, Found, Stamp};
-use super::version::{Failure, Share, Version};
+use super::version::Version;
+use super::work::{Failure, Served, Share};
 use crate::{
     Answer, Ask, Backend, DeviceLoad, Kind, Listing, Load, ModelInfo, ModelLoad, Pending, PictureAnswer, PictureAsk,
     Refusal, State, Statistics, Tensor, Terms,
@@ -300,6 +301,7 @@ impl Inner {
             Source::Pipeline(text) => text.clone(),
         };
         let work = Pictures::new(text, &self.home, self.options.pixels)?;
+        work.check()?;
         Ok(Version::new(Pictures::info(name, version), Box::new(work), self.desk.shared(), vec![1]))
     }
 
@@ -356,7 +358,7 @@ impl Inner {
     fn ask(&self, version: Arc<Version>, inputs: Vec<Tensor>, outputs: Vec<usize>, terms: Terms) -> Pending<Answer> {
         let (key, items) = version.key(&inputs);
         let number = version.info.version.clone();
-        let waiting = self.desk.ask(Asked { key, version, inputs, outputs, items, terms });
+        let waiting = self.desk.ask(Asked { key, served: version, inputs, outputs, items, terms });
         match waiting {
             Ok(waiting) => Box::pin(async move {
                 let done = waiting.await?;
@@ -488,7 +490,7 @@ impl Backend for House {
         let models = versions.into_iter().map(|(name, state, version)| {
             let expected_wait =
                 version.as_ref().map_or(Duration::ZERO, |version| version.expected_wait(&self.0.desk, Lane::Default));
-            let (queued, running) = version.as_ref().map_or((0, 0), |version| self.0.desk.of(version));
+            let (queued, running) = version.as_ref().map_or((0, 0), |version| self.0.desk.of(&**version));
             let version = version.map_or_else(|| "".into(), |version| version.info.version.clone());
             ModelLoad { name, version, state, queued, running, expected_wait }
         });

@@ -12,5 +12,6 @@ mod repository;
 #[cfg(test)]
 mod tests;
 mod version;
+mod work;
 
 pub use house::{House, HouseOptions, Opening};

@@ -8,7 +8,7 @@ use dala_compute::{Buffer, DType, Shape};
 use dala_model::{Dim, LoadError, Model, Port as ModelPort, Session};
 
 use super::home::{Home, is_lost, on_device};
-use super::version::{Failure, Ran, Share, Work};
+use super::work::{Failure, Ran, Share, Work};
 use crate::{Datatype, Lane, ModelInfo, Port, Refusal, Tensor};
 
 /// A model on a device.

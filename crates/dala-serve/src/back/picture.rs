@@ -11,7 +11,7 @@ use dala_plan::PipelineText;
 use lru::LruCache;
 
 use super::home::{Home, Opened, is_lost, on_device};
-use super::version::{Failure, Ran, Share, Work};
+use super::work::{Failure, Ran, Share, Work};
 use crate::{Datatype, Lane, ModelInfo, Port, Refusal, Tensor};
 
 /// What a pipeline calls the picture that it is given, and the one that it makes.
@@ -20,6 +20,9 @@ const OUTPUT: &str = "output";
 
 /// Plans that are kept, one for each size and type of pictures.
 const PLANS: NonZeroUsize = NonZeroUsize::new(8).unwrap();
+
+/// The height and width of pictures that pipelines are tried on.
+const SAMPLE: usize = 512;
 
 /// A pipeline on a device.
 pub(super) struct Pictures {
@@ -51,6 +54,24 @@ impl Pictures {
         }
         let ready = Mutex::new(LruCache::new(PLANS));
         Ok(Pictures { text, home: home.clone(), limits: Limits::pixels(pixels), ready })
+    }
+
+    /// Whether there are pictures that it can be run on: in colour, grey, with transparency, or of floats.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let opened = self.home.now();
+        let kinds = [(DType::U8, 3), (DType::U8, 1), (DType::U8, 4), (DType::F32, 3), (DType::F32, 1)];
+        let tried = kinds.map(|(dtype, channels)| {
+            let ty = TensorType::new(dtype, Shape::from([SAMPLE, SAMPLE, channels]));
+            self.compile(&opened.device, &ty).map(drop)
+        });
+        let mut problems = tried.into_iter().map(|tried| tried.err());
+        match problems.by_ref().next().flatten() {
+            Some(first) if problems.all(|problem| problem.is_some()) => Err(first.to_string()),
+            _ => Ok(()),
+        }
     }
 
     /// What clients may know of it.

@@ -7,40 +7,11 @@ use std::time::{Duration, SystemTime};
 use dala_batch::{End, Ended, Key, Lane, Sizes};
 
 use super::desk::{Desk, Shared};
-use crate::{BatchStatistics, ModelInfo, Refusal, Statistics, Tensor};
+use super::work::{Failure, Ran, Served, Share, Work};
+use crate::{BatchStatistics, ModelInfo, Statistics, Tensor};
 
 /// How many combinations of shapes have runs of their own. Requests of further ones are run one by one.
 const MAX_SHAPES: usize = 64;
-
-/// What a request brings to a run that it shares.
-pub(super) struct Share {
-    pub(super) inputs: Arc<Vec<Tensor>>,
-    /// Places of the outputs that are wanted.
-    pub(super) outputs: Vec<usize>,
-}
-
-/// What a run gave.
-#[derive(Default)]
-pub(super) struct Ran {
-    /// For each request, the outputs that it wants.
-    pub(super) outputs: Vec<Vec<Tensor>>,
-    /// Getting inputs to the device, the run, getting outputs back.
-    pub(super) times: [Duration; 3],
-}
-
-/// Why a run gave nothing.
-pub(super) enum Failure {
-    /// The device goes on, and this is what is wrong with one of the requests, or with all.
-    Refused(Refusal),
-    /// The device is gone. It was opened again, or will be.
-    Lost,
-}
-
-/// Something that runs requests together.
-pub(super) trait Work: Send + Sync {
-    /// Runs requests together, in a run that is planned for `size` items and as urgent as its lane.
-    fn run(&self, size: usize, lane: Lane, shares: &[Share]) -> Result<Ran, Failure>;
-}
 
 /// One version of a model or pipeline. It lives as long as it is served or a request for it has not ended; then its place at the
 /// desk is free.
@@ -75,10 +46,6 @@ impl Version {
         }
     }
 
-    pub(super) fn name(&self) -> &str {
-        &self.info.name
-    }
-
     /// Where requests of these inputs wait, with others that may share their run: every size but that of the batch is the same. Also
     /// how many items they are there.
     pub(super) fn key(&self, inputs: &[Tensor]) -> (Key, usize) {
@@ -103,49 +70,6 @@ impl Version {
         self.desk.assume(self.key(inputs).0, size as u32, takes);
     }
 
-    /// Runs requests together.
-    pub(super) fn run(&self, size: usize, lane: Lane, shares: &[Share]) -> Result<Ran, Failure> {
-        let ran = self.work.run(size, lane, shares)?;
-        let items = shares.iter().map(|share| self.items(&share.inputs)).sum();
-        let mut statistics = self.counted();
-        let [up, run, down] = ran.times;
-        let totals =
-            |to: [&mut crate::Total; 3]| to.into_iter().zip([up, run, down]).for_each(|(total, time)| total.add(time));
-        let Statistics { uploaded, ran: all, downloaded, batches, runs, .. } = &mut *statistics;
-        *runs += 1;
-        totals([uploaded, all, downloaded]);
-        let at = batches.iter().position(|batch| batch.size == items).unwrap_or_else(|| {
-            batches.push(BatchStatistics { size: items, ..BatchStatistics::default() });
-            batches.len() - 1
-        });
-        if let Some(BatchStatistics { uploaded, ran, downloaded, .. }) = batches.get_mut(at) {
-            totals([uploaded, ran, downloaded]);
-        }
-        drop(statistics);
-        Ok(ran)
-    }
-
-    /// How many items these inputs are.
-    pub(super) fn items(&self, inputs: &[Tensor]) -> usize {
-        match (self.info.max_batch, inputs.first()) {
-            (Some(_), Some(first)) => first.shape.first().copied().unwrap_or(1),
-            _ => 1,
-        }
-    }
-
-    /// Counts a request that ended.
-    pub(super) fn note(&self, ended: &Ended) {
-        let mut statistics = self.counted();
-        statistics.last = Some(SystemTime::now());
-        statistics.queued.add(ended.waited);
-        if ended.end == End::Done {
-            statistics.items += u64::from(ended.request.items);
-            statistics.answered.add(ended.took);
-        } else {
-            statistics.refused.add(ended.took);
-        }
-    }
-
     /// What it did so far.
     pub(super) fn statistics(&self) -> Statistics {
         self.counted().clone()
@@ -167,6 +91,52 @@ impl Version {
     fn counted(&self) -> MutexGuard<'_, Statistics> {
         // Sums are whole whatever panicked.
         self.statistics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Served for Version {
+    fn name(&self) -> &str {
+        &self.info.name
+    }
+
+    fn items(&self, inputs: &[Tensor]) -> usize {
+        match (self.info.max_batch, inputs.first()) {
+            (Some(_), Some(first)) => first.shape.first().copied().unwrap_or(1),
+            _ => 1,
+        }
+    }
+
+    fn run(&self, size: usize, lane: Lane, shares: &[Share]) -> Result<Ran, Failure> {
+        let ran = self.work.run(size, lane, shares)?;
+        let items = shares.iter().map(|share| self.items(&share.inputs)).sum();
+        let mut statistics = self.counted();
+        let [up, run, down] = ran.times;
+        let totals =
+            |to: [&mut crate::Total; 3]| to.into_iter().zip([up, run, down]).for_each(|(total, time)| total.add(time));
+        let Statistics { uploaded, ran: all, downloaded, batches, runs, .. } = &mut *statistics;
+        *runs += 1;
+        totals([uploaded, all, downloaded]);
+        let at = batches.iter().position(|batch| batch.size == items).unwrap_or_else(|| {
+            batches.push(BatchStatistics { size: items, ..BatchStatistics::default() });
+            batches.len() - 1
+        });
+        if let Some(BatchStatistics { uploaded, ran, downloaded, .. }) = batches.get_mut(at) {
+            totals([uploaded, ran, downloaded]);
+        }
+        drop(statistics);
+        Ok(ran)
+    }
+
+    fn note(&self, ended: &Ended) {
+        let mut statistics = self.counted();
+        statistics.last = Some(SystemTime::now());
+        statistics.queued.add(ended.waited);
+        if ended.end == End::Done {
+            statistics.items += u64::from(ended.request.items);
+            statistics.answered.add(ended.took);
+        } else {
+            statistics.refused.add(ended.took);
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use super::{Folder, Serving, rows};
 fn models_and_pipelines_answer_by_their_names() {
     let folder = Folder::new();
     let model = rows(&folder, "net.onnx", "Neg");
-    let server = Serving::start(&folder, &[&model, "soft=blur(radius=1) | invert"]);
+    let server = Serving::start(&folder, &[&model, "soft=blur(radius=1) | grayscale"]);
     assert_eq!(get(server.http, "GET", "/v2/health/ready").0, 200);
     let (status, about) = get(server.http, "GET", "/v2/models/net");
     let about: serde_json::Value = serde_json::from_str(&about).unwrap();
@@ -32,7 +32,7 @@ fn models_and_pipelines_answer_by_their_names() {
     // The same as the command does with a file.
     let photo = folder.photo("photo.png");
     let expected = folder.path("expected.png");
-    folder.on_cpu(&["filter", "blur(radius=1) | invert", &photo, &expected]).success();
+    folder.on_cpu(&["filter", "blur(radius=1) | grayscale", &photo, &expected]).success();
     let picture = std::fs::read(&photo).unwrap();
     let head = format!("POST /v1/pipelines/soft HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", picture.len());
     connection.stream.write_all(&[head.as_bytes(), &picture].concat()).unwrap();
@@ -59,4 +59,16 @@ fn runs_are_shared_and_answers_are_not() {
         metrics.contains(&format!("dala_requests_total{{model=\"net\",outcome=\"ok\"}} {}", tally.answered)),
         "{metrics}"
     );
+}
+
+#[test]
+fn what_cannot_be_served_is_said_at_once() {
+    let folder = Folder::new();
+    let model = folder.file("broken.onnx", "no model");
+    let serve = |what: &str| folder.on_cpu(&["serve", "--http", "127.0.0.1:0", what]).error(1);
+    assert!(serve("soft=blur(radius=1) | inwert").contains("no kernel is called `inwert`"));
+    assert!(serve("soft=blur(radius=-1)").contains("radius"));
+    assert!(serve(&model).contains("broken"), "{}", serve(&model));
+    assert!(serve("blur(radius=1)").contains("has no name to be served by"));
+    assert!(serve("missing.onnx").contains("missing"));
 }
