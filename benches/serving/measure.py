@@ -1,9 +1,9 @@
 """Loads a server with one request over and over and prints what it bears.
 
-    measure.py URL BODY [--grpc] [--connections 16] [--seconds 15] [--share 0.8] [--server PID]
+    measure.py URL BODY [--grpc] [--connections 16] [--seconds 15] [--shares 0.5,0.8,1] [--server PID]
 
 BODY is a file of `bodies.py`; BODY.headers next to it names its headers. First a closed loop: CONNECTIONS callers, each sends when it was answered:
-the rate at saturation. Then an open loop at SHARE of that rate: requests are due at fixed times whether or not earlier ones were answered, and
+the rate at saturation. Then open loops at SHARES of that rate: requests are due at fixed times whether or not earlier ones were answered, and
 a latency counts from the time a request was due, so that a stall is felt by all that should have been sent meanwhile.
 The load comes from `oha` (`cargo install oha --locked --no-default-features --features native-tls`; the environment's OHA may name it). --server sums the processor time of
 that process and those it started. With --grpc, URL is http://HOST:PORT/inference.GRPCInferenceService/ModelInfer and BODY a .frame file:
@@ -94,7 +94,7 @@ def main():
     parser.add_argument("--grpc", action="store_true")
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--seconds", type=int, default=15)
-    parser.add_argument("--share", type=float, default=0.8)
+    parser.add_argument("--shares", type=lambda text: [float(share) for share in text.split(",")], default=[0.8])
     parser.add_argument("--rate", type=float, help="the open loop's rate itself, without the closed loop")
     parser.add_argument("--server", type=int, default=0)
     options = parser.parse_args()
@@ -104,14 +104,16 @@ def main():
             answer.read()
     else:
         see_grpc(options)
-    rate = options.rate
-    if not rate:
-        rate = options.share * line(f"closed loop, {options.connections} callers", oha(options, "-c", str(options.connections)), options.server)
-    if rate <= 0:
-        sys.exit("nothing was answered")
-    # Enough callers that none has to wait for another: an open loop must not become a closed one.
-    rate = max(1, round(rate))
-    line(f"open loop at {rate}/s", oha(options, "-c", "128", "-q", str(rate), "--latency-correction"), options.server, rate * options.seconds)
+    rates = [options.rate]
+    if not options.rate:
+        bears = line(f"closed loop, {options.connections} callers", oha(options, "-c", str(options.connections)), options.server)
+        if bears <= 0:
+            sys.exit("nothing was answered")
+        rates = [share * bears for share in options.shares]
+    for rate in rates:
+        # Enough callers that none has to wait for another: an open loop must not become a closed one.
+        rate = max(1, round(rate))
+        line(f"open loop at {rate}/s", oha(options, "-c", "128", "-q", str(rate), "--latency-correction"), options.server, rate * options.seconds)
 
 
 def see_grpc(options):

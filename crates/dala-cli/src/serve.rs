@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use dala_plan::PipelineText;
-use dala_serve::{Backend, House, HouseOptions, Kind, Listing, Options, Port, QueueLimits, Server, State, TlsFiles};
+use dala_serve::{
+    Backend, House, HouseOptions, Kind, Listing, Options, Port, QueueLimits, Refusal, Server, State, TlsFiles,
+};
 
 use crate::output::{self, Outcome};
 use crate::serve_args::ServeArgs;
@@ -135,7 +137,10 @@ fn add(house: &House, what: &str) -> Result<String> {
             house.add_pipeline(name, text)
         }
     };
-    added.map_err(|refusal| anyhow!("{refusal}"))?;
+    added.map_err(|refusal| match refusal {
+        Refusal::NotReady { reason, .. } => anyhow!("`{name}` cannot be served: {reason}"),
+        other => anyhow!("{other}"),
+    })?;
     Ok(name.to_owned())
 }
 

@@ -65,7 +65,7 @@ fn runs_are_shared_and_answers_are_not() {
 fn what_cannot_be_served_is_said_at_once() {
     let folder = Folder::new();
     let model = folder.file("broken.onnx", "no model");
-    let serve = |what: &str| folder.on_cpu(&["serve", "--http", "127.0.0.1:0", what]).error(1);
+    let serve = |what: &str| folder.on_cpu(&["serve", "--http", "127.0.0.1:0", what]).error(2);
     assert!(serve("soft=blur(radius=1) | inwert").contains("no kernel is called `inwert`"));
     assert!(serve("soft=blur(radius=-1)").contains("radius"));
     assert!(serve(&model).contains("broken"), "{}", serve(&model));
