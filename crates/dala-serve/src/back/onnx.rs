@@ -19,6 +19,8 @@ pub(super) struct Onnx {
     session: Mutex<Option<(usize, Arc<Session>)>>,
     /// Whether the first axis of all inputs and outputs counts items.
     shared: bool,
+    /// Kept to be filled again: memory that is new costs as much as what is copied into it.
+    joined: Mutex<Vec<u8>>,
 }
 
 /// The names of element types on both sides.
@@ -74,7 +76,7 @@ fn is_shared(model: &Model) -> bool {
 impl Onnx {
     pub(super) fn new(model: Model, home: &Arc<Home>) -> Onnx {
         let shared = is_shared(&model);
-        Onnx { model, home: home.clone(), session: Mutex::default(), shared }
+        Onnx { model, home: home.clone(), session: Mutex::default(), shared, joined: Mutex::default() }
     }
 
     /// Whether requests may share a run.
@@ -131,11 +133,14 @@ impl Onnx {
             return Ok(Buffer::from_bytes(session.device(), &first.data, dtype, Shape::new(shape))?);
         }
         let bytes = first.data.len() / rows.max(1) * size;
-        let mut joined = Vec::with_capacity(bytes);
+        let mut joined = std::mem::take(&mut *self.joined.lock().unwrap_or_else(PoisonError::into_inner));
+        joined.clear();
         parts.iter().for_each(|part| joined.extend_from_slice(&part.data));
         joined.resize(bytes, 0);
         shape.iter_mut().take(1).for_each(|rows| *rows = size);
-        Ok(Buffer::from_bytes(session.device(), &joined, dtype, Shape::new(shape))?)
+        let buffer = Buffer::from_bytes(session.device(), &joined, dtype, Shape::new(shape))?;
+        *self.joined.lock().unwrap_or_else(PoisonError::into_inner) = joined;
+        Ok(buffer)
     }
 
     fn run_on(&self, session: &Session, size: usize, lane: Lane, shares: &[Share]) -> Result<Ran, LoadError> {
