@@ -40,24 +40,25 @@ fn a_fifth_more_than_it_bears() {
     let full = load(24, None, "default", None, seconds(2.0, 30.0)).run();
     println!("as many as it bears: {full}");
     let bears = full.per_second();
-    let alone = load(16, Some(bears * 0.2), "interactive", None, seconds(2.0, 60.0)).run();
+    let alone = load(16, Some(bears * 0.2), "interactive", None, seconds(2.0, 30.0)).run();
     println!("interactive alone: {alone}");
     let before = server.memory();
     let (mut interactive, mut bulk) = (Tally::default(), Tally::default());
     let mut memory = Vec::new();
-    for _ in 0..if is_long() { 10 } else { 1 } {
-        let time = seconds(4.0, 60.0);
+    let minutes = std::env::var("DALA_TRIAL_MINUTES").ok().and_then(|minutes| minutes.parse().ok()).unwrap_or(10);
+    let (rounds, time) = if is_long() { (minutes, Duration::from_secs(60)) } else { (1, Duration::from_secs(4)) };
+    for _ in 0..rounds {
         let quick = load(16, Some(bears * 0.2), "interactive", Some(Duration::from_millis(500)), time);
         let slow = load(120, Some(bears), "background", Some(seconds(0.4, 1.0)), time);
         scope(|scope| {
             let quick = scope.spawn(|| quick.run());
-            let slow = slow.run();
+            bulk.add(slow.run());
             interactive.add(quick.join().unwrap());
-            interactive.took += time * memory.len() as u32;
-            bulk.add(slow);
-            bulk.took += time * memory.len() as u32;
         });
         memory.push(server.memory());
+    }
+    for tally in [&mut interactive, &mut bulk] {
+        tally.took = time * rounds;
     }
     println!("interactive: {interactive}\nbulk: {bulk}\nmemory: {before} before, then {memory:?}");
     for tally in [&interactive, &bulk] {
