@@ -69,10 +69,12 @@ fn a_fifth_more_than_it_bears() {
     let (p99, unloaded) = (interactive.within(0.99), alone.within(0.99));
     let times = p99.as_secs_f64() / unloaded.as_secs_f64();
     println!("answered in time: {:.1} of {bears:.1} a second; interactive {times:.2} of unloaded", good);
-    assert!(good > bears * 0.9, "{good} of {bears}");
+    // Where nothing but the device takes time nearly all is reached. A model on the cores that also carry requests loses more: what
+    // takes a core from one of the device's threads makes the others wait.
+    assert!(good > bears * if is_long() { 0.7 } else { 0.9 }, "{good} of {bears}");
     assert!(bulk.refusals() > 0 && interactive.refusals() * 100 <= interactive.asked, "{interactive}\n{bulk}");
     // Other tests run beside the short form.
-    assert!(times <= if is_long() { 2.0 } else { 4.0 }, "{times} of unloaded");
+    assert!(times <= if is_long() { 3.0 } else { 4.0 }, "{times} of unloaded");
     let last = memory.last().copied().unwrap_or(before);
     assert!(last < memory.first().copied().unwrap_or(before) + (16 << 20), "memory grows: {memory:?}");
 }
