@@ -107,7 +107,9 @@ impl KeptCompiler {
         let store = KernelCache::get().store().filter(|_| dala_kernels::is_numbered(id.type_name()))?;
         let properties = definition.body.state().device_properties.as_ref()?.checksum();
         let device = format!("{options:?} {properties:x} {:?}", dala_kernels::SOURCES);
-        Some((store, Key::of(&[self.lang_tag(), &device, &id.stable_format()])))
+        // A shader is entered by its name, which differs between programs that were built otherwise.
+        let name = &definition.settings.kernel_name;
+        Some((store, Key::of(&[self.lang_tag(), &device, &id.stable_format(), name])))
     }
 }
 
