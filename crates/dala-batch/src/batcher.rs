@@ -266,7 +266,9 @@ impl Batcher {
                     self.trace.add(now, || Event::GaveUp { ticket, losses });
                     End::Lost
                 }
-                Outcome::Failed | Outcome::Lost if !is_known => End::Unloaded,
+                // It cannot be tried again, and was run.
+                Outcome::Failed if !is_known => End::Failed,
+                Outcome::Lost if !is_known => End::Lost,
                 Outcome::Failed | Outcome::Lost => {
                     again.push(ticket);
                     continue;
