@@ -1,0 +1,70 @@
+//! What is counted.
+
+use super::{MILLI, SECOND};
+
+/// The length of a part of the time line.
+pub(crate) const PART: u64 = 100 * MILLI;
+
+/// What became of the requests that were asked after the fleet was warm.
+#[derive(Default)]
+pub(crate) struct Figures {
+    pub(crate) asked: u64,
+    pub(crate) answered: u64,
+    /// Those that were answered before their deadline.
+    pub(crate) in_time: u64,
+    /// Those that were told at last that nobody answers.
+    pub(crate) refused: u64,
+    /// Of these, those that may have been run, and must not be run twice.
+    pub(crate) in_doubt: u64,
+    /// How often requests were sent again.
+    pub(crate) repeated: u64,
+    /// How often callers came again after they were refused.
+    pub(crate) returned: u64,
+    /// Requests that nobody was told anything about.
+    pub(crate) lost: u64,
+    /// Requests that were answered twice, or that were run twice and must not be.
+    pub(crate) doubled: u64,
+    /// Pure requests that were run twice.
+    pub(crate) rerun: u64,
+    /// Of those that were answered, in microseconds.
+    pub(crate) took: Vec<u32>,
+    /// Answers in time by part of the time line, from the start.
+    pub(crate) line: Vec<u32>,
+    /// The largest part of all answers that one node gave, times the number of nodes.
+    pub(crate) nodes: Vec<u32>,
+    pub(crate) seconds: f64,
+    /// All that the simulation did.
+    pub(crate) events: u64,
+}
+
+impl Figures {
+    /// Answers in time in a second.
+    pub(crate) fn goodput(&self) -> f64 {
+        self.in_time as f64 / self.seconds
+    }
+
+    /// Milliseconds, after the times were put in order.
+    pub(crate) fn percentile(&self, permille: usize) -> f64 {
+        let place = (self.took.len() * permille / 1000).min(self.took.len().saturating_sub(1));
+        self.took.get(place).map_or(0.0, |took| f64::from(*took) / 1e3)
+    }
+
+    /// Answers in time in a second, in the time from one moment up to another.
+    pub(crate) fn goodput_between(&self, from: u64, to: u64) -> f64 {
+        let parts = &self.line[((from / PART) as usize).min(self.line.len())..((to / PART) as usize).min(self.line.len())];
+        parts.iter().map(|count| f64::from(*count)).sum::<f64>() / ((to - from) as f64 / SECOND as f64)
+    }
+
+    /// Seconds from a moment until answers come at this rate or better.
+    pub(crate) fn seconds_until(&self, from: u64, rate: f64) -> f64 {
+        let first = (from / PART) as usize;
+        let parts = self.line.iter().skip(first);
+        let part = PART as f64 / SECOND as f64;
+        let below = parts.take_while(|count| f64::from(**count) / part < rate).count();
+        below as f64 * part
+    }
+
+    pub(crate) fn percent(&self, count: u64) -> f64 {
+        100.0 * count as f64 / self.asked.max(1) as f64
+    }
+}
