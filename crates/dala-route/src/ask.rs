@@ -46,8 +46,8 @@ pub struct Route {
     pub member: Member,
     /// When the answer is expected; zero if nobody knows.
     pub expected_wait: Duration,
-    /// Without an answer by then the member counts as [`lost`](crate::Router::lost): the deadline, or earlier for a member
-    /// that is only tried, so that there is time for another.
+    /// Without an answer by then it is [`late`](crate::Router::late): the deadline, or earlier where there has to be time for
+    /// another member.
     pub until: Option<Time>,
 }
 

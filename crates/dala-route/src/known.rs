@@ -42,6 +42,8 @@ pub(crate) struct Forecast {
     pub(crate) likely: f64,
     /// What it takes longer than it says.
     pub(crate) overhead: f64,
+    /// What one more request adds.
+    pub(crate) each: f64,
     /// Whether it has room.
     pub(crate) room: bool,
 }
@@ -66,6 +68,8 @@ pub(crate) struct Known {
     word: Option<Word>,
     /// When its word was heard; without one, when it joined.
     heard: Time,
+    /// When it last answered or said anything.
+    pub(crate) alive: Time,
     /// Requests that it has, and that its word does not count.
     sent: VecDeque<(Time, Ticket, Lane)>,
     /// How many these are in each lane.
@@ -88,6 +92,7 @@ impl Known {
             losses: 0,
             word: None,
             heard: now,
+            alive: now,
             sent: VecDeque::new(),
             since: [0; 3],
             waits: Default::default(),
@@ -110,7 +115,7 @@ impl Known {
         let each = self.each(usual);
         let Some(word) = &self.word else {
             let least = f64::from(sent) * each;
-            return Forecast { least, likely: least + usually, overhead: overhead.max(0.0), room: true };
+            return Forecast { least, likely: least + usually, overhead: overhead.max(0.0), each, room: true };
         };
         // As old as all that was told of, nothing of it is left, and there is as much again as there usually is.
         let told = nanos(word.expected_wait[place]) + f64::from(sent) * each;
@@ -121,6 +126,7 @@ impl Known {
             least: left + (overhead * fade).max(0.0),
             likely: left + others * usually,
             overhead: (overhead_of_all + (overhead - overhead_of_all) * fade).max(0.0),
+            each,
             room: room >= 1.0,
         }
     }
@@ -159,7 +165,7 @@ impl Known {
         if !word.each.is_zero() {
             usual.each.learn(nanos(word.each));
         }
-        self.heard = self.heard.max(now);
+        (self.heard, self.alive) = (now, now);
         self.word = Some(word);
     }
 

@@ -14,13 +14,13 @@
 //! router.join(at(0), Member(1));
 //! router.join(at(0), Member(2));
 //!
-//! // Nothing is known yet: the random number decides, and then what is on the way.
+//! // Nothing is known yet: they have turns, from a random one on.
 //! let ask = Ask { lane: Lane::Default, deadline: Some(at(300)), pure: true, only: None };
 //! let first = router.ask(at(0), ask, 7).unwrap();
 //! let second = router.ask(at(0), ask, 7).unwrap();
 //! assert_ne!(first.member, second.member);
 //!
-//! // Every answer says how long the next one would wait: of two, the shorter.
+//! // Every answer says how long the next one would wait: the shorter, whosever turn it is.
 //! router.answered(at(20), first.ticket, says(90));
 //! router.answered(at(21), second.ticket, says(10));
 //! let third = router.ask(at(22), ask, 7).unwrap();
@@ -34,20 +34,23 @@
 //! ```
 //!
 //! How a caller uses it: [`ask`](Router::ask), send the request to the member of the [`Route`], and tell one of
-//! [`answered`](Router::answered), [`refused`](Router::refused), [`lost`](Router::lost) and [`gone`](Router::gone). The second
-//! and third give the next route, or the reason why there is none. A ticket is always with exactly one member.
+//! [`answered`](Router::answered), [`refused`](Router::refused), [`lost`](Router::lost), [`late`](Router::late) and
+//! [`gone`](Router::gone). The three in the middle give the next route, or the reason why there is none. A ticket is always with
+//! exactly one member.
 //!
 //! The rules:
 //!
-//! - **Choice.** Of two members at random, the one that would answer first. All callers that look at all members find the same
-//!   best one, and it is the worst a moment later; two at random are nearly as good as all, and nobody follows anybody.
+//! - **Choice.** Members have turns; the one whose turn it is is compared with one at random, which is taken if it would answer
+//!   clearly sooner. Turns spread requests evenly, which is best where all are alike, and the second look passes over whoever is
+//!   slow or full. Callers that looked at all members would find the same best one, and it would be the worst a moment later.
 //! - **Waits** are what a member said last, less the time since, and more for each request that was sent to it since. As far as
 //!   its word is worked off, what it usually says takes its place, and after a second or so what all usually say. A member that
 //!   answers later than it says, for a long way or any other reason, is known by that.
 //! - **Refusal** is only for what was said of late: the rest of the word alone is past the deadline, with sixteen members. It
 //!   says when to ask again. Old words refuse nothing, so nobody is refused for ever.
 //! - **Lost members**, and those that drain, are passed over for a time, each time longer; then one request tries them, one that
-//!   may be lost if there is any. Who was not asked for a while is asked as soon as anything is heard of it. When nobody is
+//!   may be lost if there is any. Without a sign of a member for half of the time that a request has, or three times as long as
+//!   was expected, it counts as lost. Who was not asked for a while is asked as soon as anything is heard of it. When nobody is
 //!   left and one comes back, all others are tried at once.
 //! - **Repeats.** What certainly did not run goes to another member at once; what may have run only if it is pure. A request
 //!   goes to nobody twice, is sent [`Limits::tries`] times at most, and only to who would be in time. Of all requests

@@ -1,9 +1,9 @@
 //! Means of what was measured.
 
 /// How much a new value counts, once there are many.
-const GAIN: f64 = 1.0 / 8.0;
+const GAIN: f64 = 1.0 / 32.0;
 
-/// An exponential mean: the plain one of the first values, and then one of about the last eight.
+/// An exponential mean: the plain one of the first values, and then one of about the last 32.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Mean {
     value: f64,
@@ -31,7 +31,7 @@ mod tests {
         assert_eq!(mean.get(), None);
         [2.0, 4.0, 9.0].into_iter().for_each(|value| mean.learn(value));
         assert_eq!(mean.get(), Some(5.0));
-        (0..40).for_each(|_| mean.learn(1.0));
+        (0..160).for_each(|_| mean.learn(1.0));
         assert!(mean.get().is_some_and(|mean| (1.0..1.1).contains(&mean)));
     }
 }

@@ -56,6 +56,8 @@ pub struct Router {
     trips: HashMap<Ticket, Trip>,
     /// The number of the last ticket.
     last: u64,
+    /// Whose turn it is: rises by one with each request, from anywhere.
+    turn: u64,
     budget: Budget,
     trace: Trace,
 }
@@ -69,6 +71,7 @@ impl Router {
             members: Members::default(),
             trips: HashMap::new(),
             last: 0,
+            turn: 0,
             budget: Budget::new(&limits),
             trace: Trace::default(),
         }
@@ -109,6 +112,8 @@ impl Router {
     pub fn ask(&mut self, now: Time, ask: Ask, random: u64) -> Result<Route, Refused> {
         let now = self.tick(now);
         self.budget.earn(now);
+        // Callers that begin together are not to go on together.
+        self.turn = if self.last == 0 { random >> 32 } else { self.turn + 1 };
         self.last += 1;
         self.send(now, Ticket(self.last), ask, Vec::new(), random)
     }

@@ -82,12 +82,17 @@ pub enum Event {
 /// Why a request goes to a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pick {
-    /// Of two at random it has the shorter wait.
-    Shorter {
+    /// It is its turn, and one at random is not clearly sooner.
+    Turn {
         /// The other, if there was one, and when it would answer.
         beside: Option<(Member, Duration)>,
     },
-    /// Two at random are too full, and it is not.
+    /// It is clearly sooner than the one whose turn it is.
+    Shorter {
+        /// Whose turn it is, and when it would answer.
+        beside: Option<(Member, Duration)>,
+    },
+    /// Two are too full, and it is not.
     Room {
         /// How many were looked at.
         looked: usize,
@@ -135,8 +140,10 @@ impl fmt::Display for Event {
 impl fmt::Display for Pick {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Pick::Shorter { beside: Some((member, wait)) } => write!(f, "{member} in {wait:.1?}"),
-            Pick::Shorter { beside: None } => f.write_str("there is no other"),
+            Pick::Turn { beside: Some((member, wait)) } => write!(f, "its turn, beside {member} in {wait:.1?}"),
+            Pick::Turn { beside: None } => f.write_str("there is no other"),
+            Pick::Shorter { beside: Some((member, wait)) } => write!(f, "sooner than {member} in {wait:.1?}"),
+            Pick::Shorter { beside: None } => f.write_str("sooner than another"),
             Pick::Room { looked } => write!(f, "the first with room, of {looked}"),
             Pick::Try { rested } => write!(f, "tried after rest {rested}"),
             Pick::Only => f.write_str("only there"),

@@ -15,6 +15,12 @@ const LOOKS: usize = 16;
 /// The shortest time after which it is said to be worth asking again.
 const SOON: Duration = Duration::from_millis(1);
 
+/// Whether a member answers so much sooner that another is passed over although it is its turn. What is known of waits is
+/// never quite true, and turns are the best where all are alike.
+fn is_clearly_sooner(one: &Forecast, other: &Forecast) -> bool {
+    1.5 * one.answer() + 2.0 * other.each < other.answer()
+}
+
 fn span(nanos: f64) -> Duration {
     Duration::from_nanos(nanos as u64)
 }
@@ -53,18 +59,20 @@ impl Router {
         self.trace.add(now, || Event::Sent { ticket, member, lane: ask.lane, tries, expected_wait, pick });
         let (expected, hint) = (forecast.likely, Duration::ZERO);
         self.trips.insert(ticket, Trip { ask, member, number, sent: now, expected, tried, hint });
-        // Who only tries a member must have time for another.
-        let until = match ask.deadline {
-            Some(deadline) if rests && ask.only.is_none() => Some(now + deadline.since(now) / 2),
-            deadline => deadline,
-        };
+        // Where nothing is heard there must be time for another.
+        let may_repeat = ask.pure && ask.only.is_none() && tries < self.limits.tries;
+        let until = ask.deadline.map(|deadline| match deadline.since(now) / 2 {
+            half if rests && ask.only.is_none() => now + half,
+            half if may_repeat => deadline.min(now + half.max(expected_wait * 3)),
+            _ => deadline,
+        });
         Ok(Route { ticket, member, expected_wait, until })
     }
 
     fn forecast(&self, now: Time, slot: usize, ask: &Ask) -> Forecast {
         match self.members.get(slot) {
             Some(known) => known.forecast(now, ask.lane, &self.members.usual),
-            None => Forecast { least: f64::MAX, likely: f64::MAX, overhead: 0.0, room: false },
+            None => Forecast { least: f64::MAX, likely: f64::MAX, overhead: 0.0, each: 1.0, room: false },
         }
     }
 
@@ -107,7 +115,7 @@ impl Router {
         }
     }
 
-    /// Of two at random the one with the shorter wait; if both are too full, the next that is not.
+    /// The one whose turn it is, or one at random with a clearly shorter wait; if both are too full, the next that is not.
     fn shorter(
         &self,
         now: Time,
@@ -123,23 +131,23 @@ impl Router {
         let is_new = |slot: &usize| self.members.get(*slot).is_some_and(|known| !tried.contains(&known.member));
         // From a place on, round to it again.
         let from = |place: usize| open.iter().cycle().skip(place).take(count).copied().filter(is_new);
-        let part = |random: u64, count: usize| ((random & 0xFFFF_FFFF) * count as u64 >> 32) as usize;
-        let start = part(random, count);
+        let part = |random: u64, count: usize| ((random >> 32) * count as u64 >> 32) as usize;
+        let start = (self.turn % count.max(1) as u64) as usize;
         let Some(first) = from(start).next() else { return Err(self.nobody(now, tried)) };
         let one = self.forecast(now, first, ask);
         let second = match count {
             1 => None,
-            _ => from((start + 1 + part(random >> 32, count - 1)) % count).find(|slot| *slot != first),
+            _ => from((start + 1 + part(random, count - 1)) % count).find(|slot| *slot != first),
         };
         let two = second.map(|second| (second, self.forecast(now, second, ask)));
         let beside = |(slot, forecast): (usize, Forecast)| {
             self.members.get(slot).map(|known| (known.member, span(forecast.answer())))
         };
         match two {
-            Some((second, two)) if fits(&two) && (!fits(&one) || two.answer() < one.answer()) => {
+            Some((second, two)) if fits(&two) && (!fits(&one) || is_clearly_sooner(&two, &one)) => {
                 return Ok((second, Pick::Shorter { beside: beside((first, one)) }));
             }
-            _ if fits(&one) => return Ok((first, Pick::Shorter { beside: two.and_then(beside) })),
+            _ if fits(&one) => return Ok((first, Pick::Turn { beside: two.and_then(beside) })),
             _ => {}
         }
         let (mut looked, mut soonest, mut retry) = (0, f64::MAX, f64::MAX);

@@ -20,6 +20,7 @@ impl Router {
         let Some(slot) = self.slot_of(&trip) else { return };
         if let Some((known, usual)) = self.members.with_usual(slot) {
             known.end(ticket);
+            known.alive = now;
             known.measure(took, trip.expected, usual);
         }
         match word {
@@ -33,13 +34,7 @@ impl Router {
     /// # Errors
     ///
     /// If it may not be sent again, or to nobody. Then it ended.
-    pub fn refused(
-        &mut self,
-        now: Time,
-        ticket: Ticket,
-        word: Option<Word>,
-        random: u64,
-    ) -> Result<Route, Refused> {
+    pub fn refused(&mut self, now: Time, ticket: Ticket, word: Option<Word>, random: u64) -> Result<Route, Refused> {
         let now = self.tick(now);
         let Some(mut trip) = self.trips.remove(&ticket) else { return Err(unknown()) };
         let member = trip.member;
@@ -48,6 +43,7 @@ impl Router {
         if let Some(slot) = self.slot_of(&trip) {
             if let Some(known) = self.members.get_mut(slot) {
                 known.end(ticket);
+                known.alive = now;
             }
             match word {
                 Some(word) => {
@@ -62,13 +58,35 @@ impl Router {
         self.repeat(now, ticket, trip, Ran::No, random)
     }
 
-    /// There is no connection to a member any more, or no answer in time. A request that may have been run is sent to another
-    /// only if that changes nothing.
+    /// There is no connection to a member any more. A request that may have been run is sent to another only if that changes
+    /// nothing.
     ///
     /// # Errors
     ///
     /// If it may not be sent again, or to nobody. Then it ended.
     pub fn lost(&mut self, now: Time, ticket: Ticket, ran: Ran, random: u64) -> Result<Route, Refused> {
+        self.give_up(now, ticket, ran, random, |_, _| true)
+    }
+
+    /// There was no answer in time, as the route said. The member counts as lost unless it was heard of meanwhile; and the
+    /// request is sent to another only if that changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// If it may not be sent again, or to nobody. Then it ended.
+    pub fn late(&mut self, now: Time, ticket: Ticket, random: u64) -> Result<Route, Refused> {
+        self.give_up(now, ticket, Ran::Perhaps, random, |sent, alive| alive <= sent)
+    }
+
+    /// Takes a request from a member, which is passed over if it counts as lost by when the request was sent and it was heard.
+    fn give_up(
+        &mut self,
+        now: Time,
+        ticket: Ticket,
+        ran: Ran,
+        random: u64,
+        is_lost: fn(Time, Time) -> bool,
+    ) -> Result<Route, Refused> {
         let now = self.tick(now);
         let Some(mut trip) = self.trips.remove(&ticket) else { return Err(unknown()) };
         trip.hint = self.limits.rest;
@@ -78,7 +96,7 @@ impl Router {
             known.end(ticket);
             // One loss is told by every request that was there. Only the first of them counts.
             let counts = match known.state {
-                State::Open(_) => trip.sent >= known.opened,
+                State::Open(_) => trip.sent >= known.opened && is_lost(trip.sent, known.alive),
                 State::Tried(own) => own == ticket,
                 State::Rests(_) => false,
             };

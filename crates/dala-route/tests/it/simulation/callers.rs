@@ -56,7 +56,11 @@ const PLAIN_RETRY: u64 = 100 * super::MILLI;
 pub(crate) enum Chooser {
     Ours(Box<Router>),
     /// Any member that the request was not with, three times at most.
-    Plain { members: Vec<usize>, next: usize, random: bool },
+    Plain {
+        members: Vec<usize>,
+        next: usize,
+        random: bool,
+    },
 }
 
 impl Chooser {
@@ -121,6 +125,13 @@ impl Chooser {
         }
     }
 
+    pub(crate) fn late(&mut self, now: u64, wish: &Wish, random: u64) -> Result<To, Nowhere> {
+        match (&mut *self, wish.ticket) {
+            (Chooser::Ours(router), Some(ticket)) => routed(router.late(time(now), ticket, random)),
+            _ => self.lost(now, wish, Ran::Perhaps, random),
+        }
+    }
+
     /// Whether it holds nothing of any request.
     pub(crate) fn holds_nothing(&self) -> bool {
         match self {
@@ -140,9 +151,7 @@ impl Chooser {
             .find(|node| !tried.contains(&(*node as u32)));
         *next = (*next + 1) % members.len().max(1);
         match node {
-            Some(node) if wish.tries < 3 && now < wish.deadline => {
-                Ok(To { node, ticket: None, until: wish.deadline })
-            }
+            Some(node) if wish.tries < 3 && now < wish.deadline => Ok(To { node, ticket: None, until: wish.deadline }),
             _ => Err(Nowhere { retry_after: PLAIN_RETRY, in_doubt: false }),
         }
     }

@@ -30,7 +30,7 @@ pub(crate) struct Figures {
     pub(crate) took: Vec<u32>,
     /// Answers in time by part of the time line, from the start.
     pub(crate) line: Vec<u32>,
-    /// The largest part of all answers that one node gave, times the number of nodes.
+    /// Runs of each node that were for something.
     pub(crate) nodes: Vec<u32>,
     pub(crate) seconds: f64,
     /// All that the simulation did.
@@ -49,12 +49,6 @@ impl Figures {
         self.took.get(place).map_or(0.0, |took| f64::from(*took) / 1e3)
     }
 
-    /// Answers in time in a second, in the time from one moment up to another.
-    pub(crate) fn goodput_between(&self, from: u64, to: u64) -> f64 {
-        let parts = &self.line[((from / PART) as usize).min(self.line.len())..((to / PART) as usize).min(self.line.len())];
-        parts.iter().map(|count| f64::from(*count)).sum::<f64>() / ((to - from) as f64 / SECOND as f64)
-    }
-
     /// Seconds from a moment until answers come at this rate or better.
     pub(crate) fn seconds_until(&self, from: u64, rate: f64) -> f64 {
         let first = (from / PART) as usize;
@@ -62,6 +56,13 @@ impl Figures {
         let part = PART as f64 / SECOND as f64;
         let below = parts.take_while(|count| f64::from(**count) / part < rate).count();
         below as f64 * part
+    }
+
+    /// How much of its part of the work the first node did.
+    pub(crate) fn of_first(&self) -> f64 {
+        let all: u64 = self.nodes.iter().map(|count| u64::from(*count)).sum();
+        let first = self.nodes.first().copied().unwrap_or(0);
+        f64::from(first) * self.nodes.len() as f64 / all.max(1) as f64
     }
 
     pub(crate) fn percent(&self, count: u64) -> f64 {

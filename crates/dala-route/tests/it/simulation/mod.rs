@@ -4,6 +4,7 @@ pub(crate) mod callers;
 pub(crate) mod figures;
 pub(crate) mod node;
 pub(crate) mod random;
+pub(crate) mod scenarios;
 mod world;
 
 use callers::How;
@@ -49,8 +50,8 @@ pub(crate) struct Scenario {
     pub(crate) hot_percent: u64,
     /// Whether callers that are refused come again when they are told to, for ten seconds.
     pub(crate) returns: bool,
-    /// How long after a node is gone its name is taken from the list.
-    pub(crate) notice: u64,
+    /// How long after a node is gone, or wants to go, callers are told; if they are, and if it is back as well.
+    pub(crate) notice: Option<u64>,
     pub(crate) happenings: Vec<(u64, Happening)>,
 }
 
@@ -69,7 +70,7 @@ impl Scenario {
             slow: 1.0,
             hot_percent: 100,
             returns: false,
-            notice: SECOND,
+            notice: Some(SECOND),
             happenings: Vec::new(),
         }
     }

@@ -19,23 +19,57 @@ enum What {
     /// Somebody asks.
     Ask,
     /// A caller that was refused asks again.
-    AskAgain { request: u32, turn: u32 },
+    AskAgain {
+        request: u32,
+        turn: u32,
+    },
     /// A request reaches a node.
-    Reach { request: u32, turn: u32, node: u32 },
+    Reach {
+        request: u32,
+        turn: u32,
+        node: u32,
+    },
     /// A node asks what to run.
-    Wake { node: u32, life: u32 },
+    Wake {
+        node: u32,
+        life: u32,
+    },
     /// A run ends.
-    Ends { node: u32, life: u32 },
+    Ends {
+        node: u32,
+        life: u32,
+    },
     /// A reply reaches who asked, with the word at this place.
-    Answered { request: u32, turn: u32, word: u32 },
-    Refused { request: u32, turn: u32, word: u32 },
-    Lost { request: u32, turn: u32, ran: bool },
+    Answered {
+        request: u32,
+        turn: u32,
+        word: u32,
+    },
+    Refused {
+        request: u32,
+        turn: u32,
+        word: u32,
+    },
+    Lost {
+        request: u32,
+        turn: u32,
+        ran: bool,
+    },
     /// Nothing was heard.
-    Late { request: u32, turn: u32 },
-    Happens { place: u32 },
+    Late {
+        request: u32,
+        turn: u32,
+    },
+    Happens {
+        place: u32,
+    },
     /// All callers are told that a node is not there any more, or is.
-    Leaves { node: u32 },
-    Joins { node: u32 },
+    Leaves {
+        node: u32,
+    },
+    Joins {
+        node: u32,
+    },
 }
 
 /// A request, from the first that is asked until it is answered or refused.
@@ -46,6 +80,8 @@ struct Asked {
     ticket: Option<Ticket>,
     /// Which of all tries in this place it is: what is said of others is not for it.
     turn: u32,
+    /// The first of its own.
+    born: u32,
     caller: u32,
     node: u32,
     tried: [u32; 3],
@@ -75,6 +111,8 @@ pub(super) struct World<'s> {
     words: Vec<Word>,
     free_words: Vec<u32>,
     cut: bool,
+    /// Whether nothing is heard of nodes that are gone.
+    silent: bool,
     rate: f64,
     figures: Figures,
 }
@@ -96,6 +134,7 @@ impl<'s> World<'s> {
             words: Vec::new(),
             free_words: Vec::new(),
             cut: false,
+            silent: false,
             rate: scenario.table.saturation() * scenario.nodes as f64 * scenario.load,
             figures: Figures { nodes: vec![0; scenario.nodes], ..Figures::default() },
         }
@@ -169,7 +208,9 @@ impl<'s> World<'s> {
             }
             What::Late { request, turn } => {
                 if self.is(request, turn) {
-                    self.lose(request, Ran::Perhaps);
+                    let (wish, random) = (self.wish(request), self.random.next());
+                    let to = self.chooser(request).late(wish, random);
+                    self.go(request, to);
                 }
             }
             What::Happens { place } => self.happen(self.scenario.happenings[place as usize].1),
@@ -180,7 +221,9 @@ impl<'s> World<'s> {
                 if !self.nodes[node as usize].up {
                     self.nodes[node as usize].restart(self.scenario.table);
                 }
-                self.callers.iter_mut().flatten().for_each(|chooser| chooser.join(self.now, node as usize));
+                if self.scenario.notice.is_some() {
+                    self.callers.iter_mut().flatten().for_each(|chooser| chooser.join(self.now, node as usize));
+                }
             }
         }
     }
@@ -199,11 +242,13 @@ impl<'s> World<'s> {
         let useful = self.scenario.table.useful.as_nanos() as u64;
         let counts = self.now >= self.scenario.warm;
         let request = self.free.pop().unwrap_or(self.requests.len() as u32);
+        let born = self.requests.get(request as usize).map_or(0, |last| last.turn + 1);
         let asked = Asked {
             first: self.now,
             deadline: self.now + useful,
             ticket: None,
-            turn: self.requests.get(request as usize).map_or(0, |last| last.turn + 1),
+            turn: born,
+            born,
             caller: self.random.below(self.scenario.callers as u64) as u32,
             node: 0,
             tried: [0; 3],
@@ -261,9 +306,7 @@ impl<'s> World<'s> {
                 (asked.ticket, asked.node, asked.sent) = (ticket, node as u32, true);
                 let turn = asked.turn;
                 self.at(arrival, What::Reach { request, turn, node: node as u32 });
-                if self.is_silent() {
-                    self.at(until.max(now), What::Late { request, turn });
-                }
+                self.at(until.max(now), What::Late { request, turn });
             }
             Err(Nowhere { retry_after, in_doubt }) => {
                 asked.sent = false;
@@ -279,12 +322,6 @@ impl<'s> World<'s> {
                 self.end(request);
             }
         }
-    }
-
-    /// Whether nodes may go without a sign.
-    fn is_silent(&self) -> bool {
-        let silent = |happening: &Happening| matches!(happening, Happening::Kill { silent: true, .. });
-        self.scenario.happenings.iter().any(|(_, happening)| silent(happening))
     }
 
     fn end(&mut self, request: u32) {
@@ -314,10 +351,9 @@ impl<'s> World<'s> {
         let Asked { key, deadline, .. } = self.requests[request as usize];
         let wanted = self.is(request, turn);
         let arrival = self.arrival();
-        let silent = self.is_silent();
         let node = &mut self.nodes[number];
         if !node.up || self.cut {
-            if wanted && !silent {
+            if wanted && !self.silent {
                 self.at(arrival, What::Lost { request, turn, ran: false });
             }
         } else if wanted && node.offer(self.now, Job { request, turn }, key, deadline) {
@@ -343,7 +379,7 @@ impl<'s> World<'s> {
         for (Job { request, turn }, key, reply) in ended {
             let asked = &mut self.requests[request as usize];
             let is_answer = reply == Reply::Answer;
-            if asked.turn == turn {
+            if asked.waits && turn >= asked.born {
                 asked.runs += u8::from(is_answer);
                 self.figures.nodes[number] += u32::from(is_answer && asked.counts);
             }
@@ -403,6 +439,7 @@ impl<'s> World<'s> {
     fn happen(&mut self, happening: Happening) {
         match happening {
             Happening::Kill { percent, silent } => {
+                self.silent = silent;
                 for number in 0..self.nodes.len() * percent / 100 {
                     let node = &mut self.nodes[number];
                     (node.up, node.life) = (false, node.life + 1);
@@ -411,13 +448,17 @@ impl<'s> World<'s> {
                             self.break_off(request, turn);
                         }
                     }
-                    self.at(self.now + self.scenario.notice, What::Leaves { node: number as u32 });
+                    if let Some(notice) = self.scenario.notice {
+                        self.at(self.now + notice, What::Leaves { node: number as u32 });
+                    }
                 }
             }
             Happening::Restart { from, to } => {
                 for number in from..to.min(self.nodes.len()) {
                     self.nodes[number].drain(self.now);
-                    self.at(self.now + self.scenario.notice, What::Leaves { node: number as u32 });
+                    if let Some(notice) = self.scenario.notice {
+                        self.at(self.now + notice, What::Leaves { node: number as u32 });
+                    }
                     self.drive(number);
                 }
             }
@@ -447,6 +488,10 @@ impl At<'_> {
 
     fn lost(self, wish: Wish, ran: Ran, random: u64) -> Result<To, Nowhere> {
         self.0.lost(self.1, &wish, ran, random)
+    }
+
+    fn late(self, wish: Wish, random: u64) -> Result<To, Nowhere> {
+        self.0.late(self.1, &wish, random)
     }
 
     fn answered(self, ticket: Option<Ticket>, word: Word) {
