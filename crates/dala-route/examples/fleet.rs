@@ -11,10 +11,10 @@ mod simulation;
 
 use std::time::Instant;
 
-use simulation::Scenario;
 use simulation::callers::How;
 use simulation::figures::Figures;
 use simulation::scenarios::{self, MENDED};
+use simulation::{SECOND, Scenario};
 
 /// The columns of every table.
 const COLUMNS: [&str; 15] = [
@@ -98,7 +98,7 @@ fn main() {
         }
     }
     if tables.wants("million") {
-        tables.row("1000 nodes at 47 %", &scenarios::million(How::Ours, 2 * simulation::SECOND), none);
+        tables.row("1000 nodes at 47 %", &scenarios::million(How::Ours, SECOND / 2, 3 * SECOND), none);
     }
     if tables.wants("killed") {
         for how in How::ALL {

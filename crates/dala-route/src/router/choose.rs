@@ -12,9 +12,6 @@ use crate::{Ask, Member, Refusal, Refused, Route, Ticket};
 /// How many members are looked at before a request is refused because all are too full.
 const LOOKS: usize = 16;
 
-/// The shortest time after which it is said to be worth asking again.
-const SOON: Duration = Duration::from_millis(1);
-
 /// Whether a member answers so much sooner that another is passed over although it is its turn. What is known of waits is
 /// never quite true, and turns are the best where all are alike.
 fn is_clearly_sooner(one: &Forecast, other: &Forecast) -> bool {
@@ -57,15 +54,16 @@ impl Router {
         let expected_wait = span(forecast.answer());
         let tries = tried.len() + 1;
         self.trace.add(now, || Event::Sent { ticket, member, lane: ask.lane, tries, expected_wait, pick });
-        let (expected, hint) = (forecast.likely, Duration::ZERO);
-        self.trips.insert(ticket, Trip { ask, member, number, sent: now, expected, tried, hint });
-        // Where nothing is heard there must be time for another.
-        let may_repeat = ask.pure && ask.only.is_none() && tries < self.limits.tries;
+        // Where nothing is heard there must be time for another, if there is one.
+        let has_others = ask.only.is_none() && self.members.opened().len() > tried.len() + usize::from(!rests);
+        let may_repeat = ask.pure && tries < self.limits.tries;
         let until = ask.deadline.map(|deadline| match deadline.since(now) / 2 {
-            half if rests && ask.only.is_none() => now + half,
-            half if may_repeat => deadline.min(now + half.max(expected_wait * 3)),
+            half if has_others && rests => now + half,
+            half if has_others && may_repeat => deadline.min(now + half.max(expected_wait * 3)),
             _ => deadline,
         });
+        let (expected, hint) = (forecast.likely, Duration::ZERO);
+        self.trips.insert(ticket, Trip { ask, member, number, sent: now, expected, tried, hint });
         Ok(Route { ticket, member, expected_wait, until })
     }
 
@@ -133,7 +131,7 @@ impl Router {
         let from = |place: usize| open.iter().cycle().skip(place).take(count).copied().filter(is_new);
         let part = |random: u64, count: usize| ((random >> 32) * count as u64 >> 32) as usize;
         let start = (self.turn % count.max(1) as u64) as usize;
-        let Some(first) = from(start).next() else { return Err(self.nobody(now, tried)) };
+        let Some(first) = from(start).next() else { return Err(self.nobody(now, tried, random)) };
         let one = self.forecast(now, first, ask);
         let second = match count {
             1 => None,
@@ -161,12 +159,15 @@ impl Router {
             retry = retry.min((forecast.least - slack).max(0.0));
         }
         let why = Refusal::Busy { looked, expected_wait: span(soonest) };
-        Err(Refused { why, retry_after: span(retry).max(SOON) })
+        Err(Refused { why, retry_after: span(retry).max(self.limits.rest / 4) })
     }
 
-    /// Why there is nobody to ask.
-    fn nobody(&self, now: Time, tried: &[Member]) -> Refused {
-        let retry_after = self.members.next_try().map_or(self.limits.rest, |next| next.since(now).max(SOON));
+    /// Why there is nobody to ask. Of all who are told so only one tries the next member: others are not to come back at once,
+    /// nor together.
+    fn nobody(&self, now: Time, tried: &[Member], random: u64) -> Refused {
+        let next = self.members.next_try().map_or(Duration::ZERO, |next| next.since(now));
+        let retry_after =
+            next.max(self.limits.rest) + self.limits.rest.mul_f64((random >> 44) as f64 / (1u64 << 20) as f64);
         let why = match self.members.resting() {
             _ if self.members.count() == 0 => Refusal::NoMembers,
             0 => Refusal::Tried { tries: tried.len() },

@@ -8,5 +8,6 @@
 )]
 
 mod by_hand;
+mod fleet;
 mod histories;
 mod simulation;

@@ -11,22 +11,17 @@ use super::random::Random;
 /// What a device takes for each planned size, in milliseconds.
 #[derive(Debug)]
 pub(crate) struct Table {
-    pub(crate) name: &'static str,
     pub(crate) runs: &'static [(u32, f64)],
     /// How long an answer may take to be of use.
     pub(crate) useful: Duration,
 }
 
 /// MobileNetV2 on two cores: an item in a batch is hardly cheaper than alone.
-pub(crate) const CORES: Table = Table {
-    name: "MobileNetV2 on two cores",
-    runs: &[(1, 8.9), (2, 17.0), (4, 33.0), (8, 64.0)],
-    useful: Duration::from_millis(300),
-};
+pub(crate) const CORES: Table =
+    Table { runs: &[(1, 8.9), (2, 17.0), (4, 33.0), (8, 64.0)], useful: Duration::from_millis(300) };
 
 /// A device that one item hardly uses.
-pub(crate) const GPU: Table =
-    Table { name: "like a GPU", runs: &[(1, 5.0), (8, 8.0), (32, 15.0)], useful: Duration::from_millis(50) };
+pub(crate) const GPU: Table = Table { runs: &[(1, 5.0), (8, 8.0), (32, 15.0)], useful: Duration::from_millis(50) };
 
 impl Table {
     /// Items in a second when every run is the best.

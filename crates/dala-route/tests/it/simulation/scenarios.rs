@@ -13,9 +13,9 @@ pub(crate) fn load(nodes: usize, how: How, load: f64, seconds: u64) -> Scenario 
 }
 
 /// A million requests in a second, for a thousand nodes.
-pub(crate) fn million(how: How, span: u64) -> Scenario {
+pub(crate) fn million(how: How, warm: u64, until: u64) -> Scenario {
     let load = 1e6 / (1000.0 * GPU.saturation());
-    Scenario { callers: 8, warm: SECOND / 2, until: SECOND / 2 + span, ..Scenario::new(&GPU, 1000, how, load) }
+    Scenario { callers: 8, warm, until, ..Scenario::new(&GPU, 1000, how, load) }
 }
 
 /// A tenth of the nodes is gone at once. Their names are taken from the list a second later.

@@ -99,6 +99,8 @@ struct Asked {
 pub(super) struct World<'s> {
     scenario: &'s Scenario,
     random: Random,
+    /// For who asks and when, which is the same however members are chosen.
+    arrivals: Random,
     now: u64,
     queue: BinaryHeap<Reverse<(u64, u64, What)>>,
     order: u64,
@@ -124,6 +126,7 @@ impl<'s> World<'s> {
         World {
             scenario,
             random: Random(1),
+            arrivals: Random(2),
             now: 0,
             queue: BinaryHeap::new(),
             order: 0,
@@ -235,7 +238,7 @@ impl<'s> World<'s> {
     }
 
     fn ask(&mut self) {
-        let gap = self.random.gap(self.rate);
+        let gap = self.arrivals.gap(self.rate);
         if self.now + gap < self.scenario.until {
             self.at(self.now + gap, What::Ask);
         }
@@ -249,13 +252,13 @@ impl<'s> World<'s> {
             ticket: None,
             turn: born,
             born,
-            caller: self.random.below(self.scenario.callers as u64) as u32,
+            caller: self.arrivals.below(self.scenario.callers as u64) as u32,
             node: 0,
             tried: [0; 3],
             tries: 0,
             runs: 0,
-            key: u8::from(!self.random.chance(self.scenario.hot_percent)),
-            pure: self.random.chance(self.scenario.pure_percent),
+            key: u8::from(!self.arrivals.chance(self.scenario.hot_percent)),
+            pure: self.arrivals.chance(self.scenario.pure_percent),
             counts,
             waits: true,
             sent: false,
