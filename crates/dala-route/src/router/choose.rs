@@ -128,8 +128,11 @@ impl Router {
         let fits = |forecast: &Forecast| forecast.room && forecast.least <= slack;
         let is_new = |slot: &usize| self.members.get(*slot).is_some_and(|known| !tried.contains(&known.member));
         // From a place on, round to it again.
-        let from = |place: usize| open.iter().cycle().skip(place).take(count).copied().filter(is_new);
-        let part = |random: u64, count: usize| ((random >> 32) * count as u64 >> 32) as usize;
+        let from = |place: usize| {
+            let (before, after) = open.split_at(place.min(count));
+            after.iter().chain(before).copied().filter(is_new)
+        };
+        let part = |random: u64, count: usize| (((random >> 32) * count as u64) >> 32) as usize;
         let start = (self.turn % count.max(1) as u64) as usize;
         let Some(first) = from(start).next() else { return Err(self.nobody(now, tried, random)) };
         let one = self.forecast(now, first, ask);

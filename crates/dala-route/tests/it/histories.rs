@@ -113,7 +113,7 @@ impl History {
                 assert!(!sent.contains(&member), "{member} had it before");
                 assert!(ask.only.is_none_or(|only| only == member));
                 assert!(ask.deadline.is_none_or(|deadline| deadline > self.now && route.until <= Some(deadline)));
-                let stands = self.members.get_mut(&member).expect("who is asked is there");
+                let stands = self.members.get_mut(&member).unwrap();
                 sent.push(member);
                 assert!(sent.len() == tries && tries <= self.limits.tries);
                 match pick {
