@@ -86,7 +86,10 @@ impl Router {
         let may_try = |until: Time, losses: u32| {
             ask.pure || now.since(until) >= self.limits.rest.saturating_mul(1 << losses.min(16))
         };
-        for (until, slot) in self.members.rested(now).take(LOOKS) {
+        // What failed once is not for trying either, unless there is nobody else.
+        let is_new = |slot: &usize| self.members.get(*slot).is_some_and(|known| !tried.contains(&known.member));
+        let looks = if tried.is_empty() || !self.members.opened().iter().any(is_new) { LOOKS } else { 0 };
+        for (until, slot) in self.members.rested(now).take(looks) {
             let Some(known) = self.members.get(slot) else { continue };
             if !tried.contains(&known.member) && may_try(until, known.losses) {
                 return Ok((slot, Pick::Try { rested: known.losses }));
@@ -133,7 +136,11 @@ impl Router {
             after.iter().chain(before).copied().filter(is_new)
         };
         let part = |random: u64, count: usize| (((random >> 32) * count as u64) >> 32) as usize;
-        let start = (self.turn % count.max(1) as u64) as usize;
+        // Neighbours may be lost together, so what is repeated goes anywhere.
+        let start = match tried {
+            [] => (self.turn % count.max(1) as u64) as usize,
+            _ => part(random << 32, count),
+        };
         let Some(first) = from(start).next() else { return Err(self.nobody(now, tried, random)) };
         let one = self.forecast(now, first, ask);
         let second = match count {
