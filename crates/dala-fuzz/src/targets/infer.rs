@@ -34,9 +34,11 @@ fn refused(refusal: &Refusal, input: &[u8], progress: &mut Progress) {
 
 /// What was checked is what models rely on.
 fn holds(ask: &Ask) {
-    for (input, port) in ask.inputs.iter().zip(&ask.model.inputs) {
-        assert_eq!((&input.name, input.datatype), (&port.name, port.datatype));
-        assert!(port.accepts(&input.shape));
+    let mut ports = ask.model.inputs.iter();
+    for input in &ask.inputs {
+        // In the model's order, without those that are missing.
+        let port = ports.find(|port| port.name == input.name);
+        assert!(port.is_some_and(|port| port.datatype == input.datatype && port.accepts(&input.shape)), "{input:?}");
         let elements = Tensor::elements(&input.shape);
         match input.datatype.size_bytes() {
             Some(size) => assert_eq!(elements.map(|elements| elements * size), Some(input.data.len())),
@@ -137,7 +139,12 @@ impl Target for InferJson {
             format!(r#"{{"name":"INPUT_{datatype}","shape":{shape},"datatype":"{datatype}","data":[{data}]}}"#)
         };
         let inputs: Vec<String> = (0..random.pick(&[1, 1, 2, 5])).map(|_| input(random)).collect();
-        Some(format!(r#"{{"inputs":[{}]}}"#, inputs.join(",")).into_bytes())
+        // Not all types have numbers in JSON, so a request says which outputs it wants, or that they are binary.
+        let outputs = match random.chance(50) {
+            true => r#""parameters":{"binary_data_output":true}"#.to_owned(),
+            false => format!(r#""outputs":[{{"name":"OUTPUT_{}"}}]"#, random.pick(&types)),
+        };
+        Some(format!(r#"{{"inputs":[{}],{outputs}}}"#, inputs.join(",")).into_bytes())
     }
 
     fn run(&mut self, input: &[u8], progress: &mut Progress) {
