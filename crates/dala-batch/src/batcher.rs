@@ -141,6 +141,14 @@ impl Batcher {
         service.is_known().then(|| Duration::from_nanos(service.cost(size)))
     }
 
+    /// Device time of one item in the batch that is best when many wait, if anything is known of the key: by so much a
+    /// request that goes before makes others wait longer.
+    pub fn item_time(&self, key: Key) -> Option<Duration> {
+        let service = &self.queues.get(key)?.service;
+        let (size, cost) = service.fastest(u64::MAX);
+        service.is_known().then(|| Duration::from_nanos(cost / u64::from(size)))
+    }
+
     /// Takes a request, or says at once why not.
     ///
     /// # Errors
@@ -266,7 +274,9 @@ impl Batcher {
                     self.trace.add(now, || Event::GaveUp { ticket, losses });
                     End::Lost
                 }
-                Outcome::Failed | Outcome::Lost if !is_known => End::Unloaded,
+                // It cannot be tried again, and was run.
+                Outcome::Failed if !is_known => End::Failed,
+                Outcome::Lost if !is_known => End::Lost,
                 Outcome::Failed | Outcome::Lost => {
                     again.push(ticket);
                     continue;
@@ -342,6 +352,7 @@ impl Batcher {
             running_items: self.running.items(),
             bytes: self.bytes,
             expected_wait,
+            room: Lane::ALL.map(|lane| self.room(lane)),
             draining: self.draining,
         }
     }

@@ -17,6 +17,8 @@ pub struct Load {
     pub bytes: u64,
     /// When what waits now in a lane and above it will have been run, in the order of [`Lane::ALL`](crate::Lane::ALL).
     pub expected_wait: [Duration; 3],
+    /// Items that there is room for in each lane, whoever sends them.
+    pub room: [u32; 3],
     /// Whether nothing new is taken.
     pub draining: bool,
 }

@@ -7,13 +7,18 @@ use crate::output;
 
 /// Opens a device. If there is none of that name, says which there are.
 pub(crate) fn open(name: &str) -> Result<Device> {
-    if let Some(why) = KernelCache::get().refused() {
-        output::warn(&format!("kernels are not kept for the next time: {why}"));
-    }
+    warn_if_kernels_are_not_kept();
     Device::open(name).map_err(|error| match error {
         Error::UnknownDevice { .. } | Error::DeviceUnavailable { .. } => anyhow!("{error}\n  {}", choice(&available())),
         other => other.into(),
     })
+}
+
+/// Says why the next start will take as long as this one, if it will.
+pub(crate) fn warn_if_kernels_are_not_kept() {
+    if let Some(why) = KernelCache::get().refused() {
+        output::warn(&format!("kernels are not kept for the next time: {why}"));
+    }
 }
 
 fn available() -> Vec<String> {

@@ -12,6 +12,7 @@ use dala_serve::{
     Backend, House, HouseOptions, Kind, Listing, Options, Port, QueueLimits, Refusal, Server, State, TlsFiles,
 };
 
+use crate::device::warn_if_kernels_are_not_kept;
 use crate::output::{self, Outcome};
 use crate::serve_args::ServeArgs;
 
@@ -36,6 +37,7 @@ pub(crate) fn run(args: &ServeArgs, out: &mut dyn Write) -> Result<Outcome> {
     };
     #[cfg(feature = "otel")]
     let _traces = dala_serve::Traces::send()?;
+    warn_if_kernels_are_not_kept();
     let house = House::open(options).map_err(|refusal| anyhow!("{refusal}"))?;
     // Who asks meanwhile is told that it is not ready yet, and whoever wants to end it need not wait.
     let opening = house.opening();

@@ -81,7 +81,7 @@ pub enum Refusal {
     /// This request made its run fail.
     #[error("the run failed: {0}")]
     Failed(String),
-    /// The device that ran it is gone.
+    /// The device was lost under it, more than once: it may be why.
     #[error("the device was lost")]
     DeviceLost,
     /// Part of the protocol that is not served here.
@@ -123,7 +123,8 @@ mod grpc {
 }
 
 impl Refusal {
-    /// The one table of statuses. What another replica may answer is 503 and `UNAVAILABLE`: routers send it elsewhere.
+    /// The one table of statuses. With 503 and `UNAVAILABLE` nothing of it was run, and another server may answer: routers may send it
+    /// there.
     pub fn said(&self) -> Said {
         let (http, grpc, code) = match self {
             Refusal::UnknownModel(_) => (404, grpc::NOT_FOUND, "unknown_model"),
@@ -142,7 +143,7 @@ impl Refusal {
             Refusal::Expired => (504, grpc::DEADLINE_EXCEEDED, "expired"),
             Refusal::Draining => (503, grpc::UNAVAILABLE, "draining"),
             Refusal::Failed(_) => (500, grpc::INTERNAL, "failed"),
-            Refusal::DeviceLost => (503, grpc::UNAVAILABLE, "device_lost"),
+            Refusal::DeviceLost => (500, grpc::INTERNAL, "device_lost"),
             Refusal::Unsupported(_) => (501, grpc::UNIMPLEMENTED, "unsupported"),
             Refusal::Unauthorised => (401, grpc::UNAUTHENTICATED, "unauthorised"),
             Refusal::Forbidden(_) => (403, grpc::PERMISSION_DENIED, "forbidden"),

@@ -63,6 +63,13 @@ impl Batcher {
         Ok(())
     }
 
+    /// Items that there is room for in a lane.
+    pub(super) fn room(&self, lane: Lane) -> u32 {
+        let (items, bytes) = lane_room((self.limits.items.into(), self.limits.bytes), lane);
+        let left = if self.bytes < bytes { items.saturating_sub(self.items) } else { 0 };
+        u32::try_from(left).unwrap_or(u32::MAX)
+    }
+
     /// Items and bytes that one caller may have: as much as is free, or a multiple of that. So each of several that send as
     /// much as they can has the same, and there is room for one more.
     fn caller_room(&self, all: (u64, u64)) -> (u64, u64) {

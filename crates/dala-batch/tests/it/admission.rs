@@ -1,5 +1,7 @@
 //! Who is taken, and what is expected.
 
+use std::time::Duration;
+
 use dala_batch::{Batcher, Caller, End, Lane, Limits, Next, Outcome, Refusal, Request, Room};
 
 use crate::by_hand::{CORES, at, batcher, known, ms, request, run, run_whole};
@@ -70,6 +72,8 @@ fn room_is_bounded_for_all_and_for_each() {
     }
     assert_eq!(full(&mut batcher, of(Lane::Default, 9, 1)), (Room::Lane(Lane::Default), 90, 90));
     batcher.offer(at(0), of(Lane::Interactive, 9, 1)).unwrap();
+    assert_eq!(batcher.load(at(0)).room, [9, 0, 0]);
+    assert_eq!(batcher.item_time(key), Some(Duration::from_micros(9_250)));
     // Whoever leaves makes room at once; those that run when their batch ended.
     let batch = run(&mut batcher, at(0));
     batcher.caller_gone(at(0), Caller(1));

@@ -439,7 +439,7 @@ impl Model {
             } else if outcome == Outcome::Lost && held.losses >= self.limits.losses {
                 End::Lost
             } else if !self.keys.iter().any(|(key, _)| *key == run.key) {
-                End::Unloaded
+                if outcome == Outcome::Failed { End::Failed } else { End::Lost }
             } else {
                 again.push(*ticket);
                 continue;

@@ -356,6 +356,10 @@ impl Inner {
 
     /// Hands a request to the desk; the answer comes with what it was answered by.
     fn ask(&self, version: Arc<Version>, inputs: Vec<Tensor>, outputs: Vec<usize>, terms: Terms) -> Pending<Answer> {
+        if self.home.is_gone() {
+            let reason = "its device is lost, and could not be opened again".to_owned();
+            return refused(Refusal::NotReady { model: version.name().to_owned(), reason });
+        }
         let (key, items) = version.key(&inputs);
         let number = version.info.version.clone();
         let waiting = self.desk.ask(Asked { key, served: version, inputs, outputs, items, terms });

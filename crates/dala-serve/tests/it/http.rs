@@ -326,7 +326,7 @@ fn each_refusal_of_the_back_reaches_the_client() {
         (Refusal::TooLate { expected_wait: wait }, 503, "too_late", Some("2")),
         (Refusal::Expired, 504, "expired", None),
         (Refusal::Failed("the 3rd item".into()), 500, "failed", None),
-        (Refusal::DeviceLost, 503, "device_lost", None),
+        (Refusal::DeviceLost, 500, "device_lost", None),
         (Refusal::BadInput("é\n".into()), 400, "bad_input", None),
         (Refusal::NotReady { model: "m".into(), reason: "r".into() }, 503, "not_ready", None),
         (Refusal::Unsupported("x".into()), 501, "unsupported", None),

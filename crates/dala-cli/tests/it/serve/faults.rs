@@ -64,7 +64,11 @@ fn a_device_that_is_lost_again_and_again() {
     let tally = Load { rate: Some(50.0), ..Load::new(server.http, 8, Duration::from_secs(1)) }.run();
     println!("no device for a second: {tally}");
     tally.is_whole();
-    assert!(tally.answered <= 2 && tally.refused.keys().all(|code| code == "device_lost"), "{tally}");
+    // The first find out; then it is known.
+    let codes: Vec<&str> = tally.refused.keys().map(|code| &**code).collect();
+    assert!(tally.answered <= 2 && codes.iter().all(|code| ["device_lost", "not_ready"].contains(code)), "{tally}");
+    assert!(tally.refused["not_ready"] > 30, "{tally}");
+    assert_eq!(get(server.http, "GET", "/v2/health/ready").0, 503);
     server.tell("");
     is_idle(&server);
 }
