@@ -100,11 +100,8 @@ impl Desk {
 
     /// A batch ended: `:done`, `:failed` or `:lost`.
     pub(crate) fn finished(&self, batch: u64, how: Atom) -> Result<(), Bad> {
-        let known = [
-            (atoms::done(), Outcome::Done),
-            (atoms::failed(), Outcome::Failed),
-            (atoms::lost(), Outcome::Lost),
-        ];
+        let known =
+            [(atoms::done(), Outcome::Done), (atoms::failed(), Outcome::Failed), (atoms::lost(), Outcome::Lost)];
         let (_, outcome) = known.into_iter().find(|(atom, _)| *atom == how).ok_or(Bad("outcome"))?;
         let mut state = lock(&self.state);
         if let Some(batch) = state.batches.remove(&batch) {
