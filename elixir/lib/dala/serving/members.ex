@@ -32,8 +32,11 @@ defmodule Dala.Serving.Members do
   # The process behind a member's number, unless it left.
   def pid(number), do: look({:member, number})
 
-  # The process that serves a name on this node.
-  def local(name), do: look({:local, name})
+  # The process that serves a name on this node, if it lives.
+  def local(name) do
+    pid = look({:local, name})
+    if pid && Process.alive?(pid), do: pid
+  end
 
   defp look(key) do
     case :ets.lookup(__MODULE__, key) do
@@ -99,7 +102,7 @@ defmodule Dala.Serving.Members do
   end
 
   def handle_call({:leave, name, pid}, _from, state) do
-    :ets.match_delete(__MODULE__, {{:local, name}, pid})
+    :ets.delete_object(__MODULE__, {{:local, name}, pid})
     {:reply, :ok, leave(state, name, pid)}
   end
 
