@@ -338,8 +338,15 @@ defmodule Dala.ServingTest do
     options = %{name: :peer.random_name(), host: ~c"127.0.0.1", longnames: true, wait_boot: 15_000}
     args = apart ++ cookie ++ [~c"-pa" | :code.get_path()]
     {:ok, pid, node} = :peer.start(Map.put(options, :args, args))
-    on_exit(fn -> Process.alive?(pid) && :peer.stop(pid) end)
+    on_exit(fn -> stop(pid) end)
     {:ok, _} = :erpc.call(node, :application, :ensure_all_started, [:dala_compute])
     {pid, node}
+  end
+
+  # The one that was killed is gone.
+  defp stop(peer) do
+    :peer.stop(peer)
+  catch
+    :exit, _ -> :ok
   end
 end

@@ -125,9 +125,9 @@ defmodule Dala.Serving.Members do
 
   # Without the scope nobody knows who else serves. It is started again, and those of this node join it anew.
   def handle_info({:DOWN, scope, :process, _, _}, %{scope: scope} = state) do
-    {own, others} = Enum.split_with(Map.keys(state.numbers), fn {name, pid} -> local(name) == pid end)
+    others = Enum.reject(Map.keys(state.numbers), &local?/1)
     state = Enum.reduce(others, state, fn {name, pid}, state -> leave(state, name, pid) end)
-    {:noreply, watch(%{state | scope: nil, watch: nil}, Enum.map(own, &elem(&1, 1)))}
+    {:noreply, watch(%{state | scope: nil, watch: nil})}
   end
 
   def handle_info({:DOWN, _, :process, pid, _}, state) do
@@ -138,32 +138,33 @@ defmodule Dala.Serving.Members do
 
   def handle_info(_other, state), do: {:noreply, state}
 
-  # Hears of all groups from now on; `own` are to join again.
-  defp watch(state, own \\ [])
-  defp watch(%{watch: watch} = state, _own) when watch != nil, do: state
-
-  defp watch(state, own) do
+  # Hears of all groups from now on, as soon as there is a scope.
+  defp watch(%{watch: nil} = state) do
     case Process.whereis(@scope) do
-      nil ->
-        Process.send_after(self(), :watch, @again)
-        for pid <- own, do: Process.send_after(pid, :join, 2 * @again)
-        state
-
-      pid ->
-        scope = Process.monitor(pid)
-        {watch, groups} = :pg.monitor_scope(@scope)
-        for pid <- own, do: send(pid, :join)
-
-        for {{name, takes}, pids} <- groups, pid <- pids, reduce: %{state | scope: scope, watch: watch} do
-          state -> join(state, name, takes, pid)
-        end
+      nil -> watch_later(state)
+      pid -> watch(state, Process.monitor(pid))
     end
   catch
-    :exit, _ ->
-      Process.send_after(self(), :watch, @again)
-      for pid <- own, do: Process.send_after(pid, :join, 2 * @again)
-      state
+    :exit, _ -> watch_later(state)
   end
+
+  defp watch(state), do: state
+
+  defp watch(state, scope) do
+    {watch, groups} = :pg.monitor_scope(@scope)
+    for {_, pid} = member <- Map.keys(state.numbers), local?(member), do: send(pid, :join)
+
+    for {{name, takes}, pids} <- groups, pid <- pids, reduce: %{state | scope: scope, watch: watch} do
+      state -> join(state, name, takes, pid)
+    end
+  end
+
+  defp watch_later(state) do
+    Process.send_after(self(), :watch, @again)
+    state
+  end
+
+  defp local?({name, pid}), do: local(name) == pid
 
   defp join(state, name, _takes, pid) when is_map_key(state.numbers, {name, pid}), do: state
 

@@ -13,6 +13,8 @@ defmodule Dala.Serving.Server do
 
   # How many combinations of shapes share runs. Requests of further ones are run one by one.
   @most_shapes 64
+  # What the native side takes for a number of items.
+  @most_items 0xFFFFFFFF
   # A request that no node would take.
   @own_fault [:too_large, :empty]
 
@@ -151,6 +153,8 @@ defmodule Dala.Serving.Server do
   defp key(%{work: %{shares: false}} = state, _request), do: {state.single, 1, state}
 
   defp key(state, %{shapes: shapes, items: items}) do
+    items = min(items, @most_items)
+
     case state.keys do
       %{^shapes => key} ->
         {key, items, state}
