@@ -211,7 +211,9 @@ defmodule Dala.ServingTest do
       expected = {{1, 3, 1, 1}, [2.5, 6.5, 10.5]}
       buffer = Dala.Gpu.Compute.buffer_from_binary(binary, {1, 3, 2, 2}, :f32)
 
-      for input <- [values, binary, buffer, {binary, {3, 2, 2}, :f32}, %{"x" => values}, %{x: binary}],
+      tensor = binary |> Nx.from_binary({:f, 32}) |> Nx.reshape({3, 2, 2})
+
+      for input <- [values, binary, buffer, tensor, {binary, {3, 2, 2}, :f32}, %{"x" => values}, %{x: binary}],
           do: assert(means(Serving.run(:means, input)) == expected)
 
       two = binary <> for x <- values, into: <<>>, do: <<2 * x::float-little-32>>
