@@ -4,7 +4,7 @@ defmodule Dala.ServingTest do
 
   import Eventually
 
-  alias Dala.Gpu.Compute.Error
+  alias Dala.Gpu.Compute.{Error, Native}
   alias Dala.Serving
   alias Dala.Test.Models
 
@@ -179,6 +179,17 @@ defmodule Dala.ServingTest do
       assert_receive {:ran, %{duration: ran}, %{outcome: :done}}
       assert_receive {:answered, %{duration: took, waited: waited, runs: 1}, %{end: :done}}
       assert ran > 0 and took >= waited
+    end
+
+    test "no native call takes longer than some microseconds" do
+      serve(name: :measured, run: & &1)
+      Native.measure(true)
+      on_exit(fn -> Native.measure(false) end)
+      assert Enum.all?(Serving.stream(:measured, 1..2_000, max_concurrency: 200), &match?({:ok, _}, &1))
+      calls = for {name, calls, _, all} <- Native.measurements(), name =~ ~r/^(desk|routes)_/, do: {name, all / calls}
+      for name <- ~w(desk_offer desk_next desk_ended desk_word routes_ask), do: assert(List.keymember?(calls, name, 0))
+      # Ten times what they take where nothing else runs: this is about milliseconds.
+      for {name, nanoseconds} <- calls, do: assert(nanoseconds < 100_000, name)
     end
 
     test "wrong arguments say what is allowed" do

@@ -964,12 +964,6 @@ fn routes_answered(env: Env, routes: ResourceArc<Routes>, ticket: u64, word: Ter
 }
 
 #[rustler::nif]
-fn routes_gone(env: Env, routes: ResourceArc<Routes>, ticket: u64) -> Atom {
-    measured("routes_gone", || Routes::gone(&routes, env, ticket));
-    atoms::ok()
-}
-
-#[rustler::nif]
 fn routes_info<'a>(env: Env<'a>, routes: ResourceArc<Routes>) -> Term<'a> {
     measured("routes_info", || routes.info(env))
 }

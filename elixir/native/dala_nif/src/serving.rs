@@ -284,12 +284,6 @@ impl Routes {
         Routes::again(this, env, ticket, |router, now, ticket| router.late(now, ticket, random()))
     }
 
-    /// The calling process does not want the answer any more.
-    pub(crate) fn gone(this: &ResourceArc<Routes>, env: Env, ticket: u64) {
-        lock(&this.state).gone(this.now(), ticket);
-        Routes::let_go(this, env, ticket);
-    }
-
     /// The next route of a request, or its end.
     fn again<'a>(
         this: &ResourceArc<Routes>,

@@ -150,7 +150,6 @@ defmodule Dala.Gpu.Compute.Native do
   def routes_lost(_routes, _ticket, _perhaps), do: nif()
   def routes_late(_routes, _ticket), do: nif()
   def routes_answered(_routes, _ticket, _word), do: nif()
-  def routes_gone(_routes, _ticket), do: nif()
   def routes_info(_routes), do: nif()
 
   def nop, do: nif()
