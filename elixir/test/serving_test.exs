@@ -188,7 +188,7 @@ defmodule Dala.ServingTest do
       assert Enum.all?(Serving.stream(:measured, 1..2_000, max_concurrency: 200), &match?({:ok, _}, &1))
       calls = for {name, calls, _, all} <- Native.measurements(), name =~ ~r/^(desk|routes)_/, do: {name, all / calls}
       for name <- ~w(desk_offer desk_next desk_ended desk_word routes_ask), do: assert(List.keymember?(calls, name, 0))
-      # Ten times what they take where nothing else runs: this is about milliseconds.
+      # The mean: one call may be held up by the system. A call that keeps a scheduler busy takes milliseconds.
       for {name, nanoseconds} <- calls, do: assert(nanoseconds < 100_000, name)
     end
 
