@@ -161,7 +161,10 @@ defmodule Dala.ServingTest do
     test "streams are in order, and end early" do
       serve(name: :streamed, run: fn list -> Enum.map(list, &(&1 + 1)) end)
       assert Enum.to_list(Serving.stream(:streamed, 1..50)) == for(x <- 2..51, do: {:ok, x})
-      assert [ok: 2, ok: 3] = 1..1_000 |> Stream.cycle() |> then(&Serving.stream(:streamed, &1)) |> Enum.take(2)
+
+      assert [ok: 2, ok: 3] =
+               1..1_000 |> Stream.cycle() |> then(&Serving.stream(:streamed, &1)) |> Enum.take(2)
+
       assert eventually(fn -> match?(%{queued: 0, running: 0}, Serving.info(:streamed).here) end)
       assert eventually(fn -> Serving.info(:streamed).in_flight == 0 end)
     end
@@ -174,7 +177,10 @@ defmodule Dala.ServingTest do
       :ok = :telemetry.attach_many(__MODULE__, events, handler, nil)
       on_exit(fn -> :telemetry.detach(__MODULE__) end)
       assert Serving.run(:reported, "x", lane: :interactive) == {:ok, "x"}
-      assert_receive {:queued, %{items: 1, bytes: bytes}, %{name: :reported, lane: :interactive}} when bytes > 0
+
+      assert_receive {:queued, %{items: 1, bytes: bytes}, %{name: :reported, lane: :interactive}}
+                     when bytes > 0
+
       assert_receive {:batched, %{requests: 1, items: 1, size: 1}, %{name: :reported}}
       assert_receive {:ran, %{duration: ran}, %{outcome: :done}}
       assert_receive {:answered, %{duration: took, waited: waited, runs: 1}, %{end: :done}}
@@ -186,8 +192,15 @@ defmodule Dala.ServingTest do
       Native.measure(true)
       on_exit(fn -> Native.measure(false) end)
       assert Enum.all?(Serving.stream(:measured, 1..2_000, max_concurrency: 200), &match?({:ok, _}, &1))
-      calls = for {name, calls, _, all} <- Native.measurements(), name =~ ~r/^(desk|routes)_/, do: {name, all / calls}
-      for name <- ~w(desk_offer desk_next desk_ended desk_word routes_ask), do: assert(List.keymember?(calls, name, 0))
+
+      calls =
+        for {name, calls, _, all} <- Native.measurements(),
+            name =~ ~r/^(desk|routes)_/,
+            do: {name, all / calls}
+
+      for name <- ~w(desk_offer desk_next desk_ended desk_word routes_ask),
+          do: assert(List.keymember?(calls, name, 0))
+
       # The mean: one call may be held up by the system. A call that keeps a scheduler busy takes milliseconds.
       for {name, nanoseconds} <- calls, do: assert(nanoseconds < 100_000, name)
     end
@@ -197,7 +210,11 @@ defmodule Dala.ServingTest do
       assert_raise ArgumentError, ~r/:deadline must be/, fn -> Serving.run(:x, 1, deadline: -1) end
       assert_raise ArgumentError, ~r/:lane must be/, fn -> Serving.run(:x, 1, lane: :fast) end
       assert_raise ArgumentError, ~r/either :model or :run/, fn -> Serving.start_link(name: :x) end
-      assert_raise ArgumentError, ~r/:batch must be/, fn -> Serving.start_link(name: :x, run: & &1, batch: []) end
+
+      assert_raise ArgumentError, ~r/:batch must be/, fn ->
+        Serving.start_link(name: :x, run: & &1, batch: [])
+      end
+
       assert {:error, %Error{code: :io}} = Serving.start_link(name: :x, model: "nowhere.onnx")
     end
   end

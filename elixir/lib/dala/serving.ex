@@ -75,7 +75,7 @@ defmodule Dala.Serving do
     options = options!(options, name: nil, model: nil, run: nil, batch: [1, 2, 4, 8], queue: [])
     name = name!(options[:name])
     {model, run} = {options[:model], options[:run]}
-    must!((model == nil) != (run == nil), "a server", "given either :model or :run", {model, run})
+    must!(model == nil != (run == nil), "a server", "given either :model or :run", {model, run})
     must!(run == nil or is_function(run, 1), :run, "a function of a list", run)
     must!(model == nil or model?(model), :model, "a path or a model", model)
     {sizes, queue} = {sizes!(options[:batch]), queue!(options[:queue])}
@@ -278,7 +278,9 @@ defmodule Dala.Serving do
 
   # What the router says of a request that ends without an answer, and what happened to it last.
   defp refusal({:too_late, _, text}, _call), do: Error.new(:expired, text)
-  defp refusal({_, _, text}, %{last: :late}), do: Error.new(:expired, "there was no answer in time, and #{text}")
+
+  defp refusal({_, _, text}, %{last: :late}),
+    do: Error.new(:expired, "there was no answer in time, and #{text}")
 
   defp refusal({code, retry_after, text}, %{last: :node_lost}) do
     details = %{reason: code, retry_after: millis(retry_after)}

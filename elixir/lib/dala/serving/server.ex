@@ -217,7 +217,9 @@ defmodule Dala.Serving.Server do
   end
 
   defp answer(:done, _runs, output, _error), do: {:answer, {:ok, output}}
-  defp answer(:failed, _runs, _output, error), do: {:answer, {:error, error || Work.failed("no reason is known")}}
+
+  defp answer(:failed, _runs, _output, error),
+    do: {:answer, {:error, error || Work.failed("no reason is known")}}
 
   defp answer(:lost, _runs, _output, _error),
     do: {:answer, {:error, Error.new(:device_lost, "the device was lost with it, more than once")}}

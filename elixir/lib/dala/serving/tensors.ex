@@ -85,7 +85,9 @@ defmodule Dala.Serving.Tensors do
     do: wrong(:invalid_value, "this is no input of a model: #{Argument.short(other)}")
 
   # One item may come without a batch around it.
-  defp full(shape, [first | rest]) when length(shape) == length(rest) and first in [:batch, 1], do: [1 | shape]
+  defp full(shape, [first | rest]) when length(shape) == length(rest) and first in [:batch, 1],
+    do: [1 | shape]
+
   defp full(shape, _dims), do: shape
 
   # As many items as there are bytes for, if all else is known.
