@@ -122,6 +122,7 @@ defmodule ApiTest do
                Dala.ML,
                Dala.ML.Model,
                Dala.Media,
+               Dala.Serving,
                ExCubecl,
                Mix.Tasks.Dala.Info
              ]

@@ -11,7 +11,7 @@ defmodule Dala.Gpu.Compute.HostileTest do
 
   alias Dala.Gpu.Compute
   alias Dala.Gpu.Compute.{Buffer, Error, Kernel, Picture, Pipeline, Server, Stream, Transient}
-  alias Dala.ML
+  alias Dala.{ML, Serving}
   alias Dala.Test.Models
 
   @calls String.to_integer(System.get_env("DALA_HOSTILE_CALLS", "100000"))
@@ -25,7 +25,8 @@ defmodule Dala.Gpu.Compute.HostileTest do
   # What may be learned after the first fifth: kernels that are built, and the ends of 65,536 commands.
   @growth_mb 96
 
-  @modules [Compute, Buffer, Kernel, Picture, Pipeline, Stream, Dala.Gpu, Dala.Media, ML, ExCubecl]
+  @modules [Compute, Buffer, Kernel, Picture, Pipeline, Stream, Dala.Gpu, Dala.Media, ML] ++
+             [Serving, ExCubecl]
 
   # Function, kinds of its arguments, and what it may return.
   @functions [
@@ -137,6 +138,13 @@ defmodule Dala.Gpu.Compute.HostileTest do
     {ML, :describe_type, [:photo], {:tuple, :map}},
     {ML, :describe_type, [:photo, :recipe_options], {:tuple, :map}},
     {ML, :imagenet_labels, [], :list},
+    {Serving, :start_link, [:server_options], :server},
+    {Serving, :run, [:served, :anything], {:tuple, :anything}},
+    {Serving, :run, [:served, :anything, :run_options], {:tuple, :anything}},
+    {Serving, :stream, [:served, :frames], :answers},
+    {Serving, :stream, [:served, :frames, :run_options], :answers},
+    {Serving, :drain, [:served], :done},
+    {Serving, :info, [:served], :map},
     {ExCubecl, :available?, [], :boolean},
     {ExCubecl, :device_info, [], {:tuple, :map}},
     {ExCubecl, :device_count, [], {:tuple, :size}},
@@ -434,6 +442,19 @@ defmodule Dala.Gpu.Compute.HostileTest do
       else: enumerable?
   end
 
+  defp returns?(:anything, _, _), do: true
+  defp returns?(:server, {:ok, pid}, _), do: is_pid(pid)
+  defp returns?(:server, {:error, {:already_started, pid}}, _), do: is_pid(pid)
+  defp returns?(:server, result, _), do: failure?(result)
+
+  defp returns?(:answers, result, [_, inputs | _]) do
+    enumerable? = Enumerable.impl_for(result) != nil
+
+    if enumerable? and is_list(inputs) and not List.improper?(inputs),
+      do: Enum.all?(Enum.take(result, 3), &(match?({:ok, _}, &1) or failure?(&1))),
+      else: enumerable?
+  end
+
   defp returns?(:inspected, result, _),
     do: is_binary(result) and not String.contains?(result, "Inspect.Error")
 
@@ -702,6 +723,25 @@ defmodule Dala.Gpu.Compute.HostileTest do
 
   defp argument(:media_options, pool), do: hd(pool.buffers) |> stream_options([]) |> spoil_options(pool)
   defp argument(:frames, pool), do: some(4, fn -> argument(:data, pool) end)
+
+  defp argument(:served, _), do: pick([:hostile_served, "hostile served", :hostile_unserved])
+
+  defp argument(:server_options, pool) do
+    what = pick(run: & &1, run: fn _ -> [] end, run: fn _ -> raise "no" end, model: argument(:model, pool))
+
+    [what, name: argument(:served, pool)]
+    |> Enum.concat(some_of(batch: pick([[1, 2, 4], [3], []]), queue: pick([[], [items: 2], [slots: 2]])))
+    |> spoil_options(pool)
+  end
+
+  defp argument(:run_options, pool) do
+    some_of([
+      {:deadline, pick([0, 1, 1.5, 1000])},
+      {:lane, pick([:interactive, :default, :background])},
+      {:pure, chance(50)}
+    ])
+    |> spoil_options(pool)
+  end
 
   defp argument(:command, pool) do
     if chance(30), do: argument(:stages, pool), else: json(pool)

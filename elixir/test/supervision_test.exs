@@ -44,7 +44,7 @@ defmodule Dala.Gpu.Compute.SupervisionTest do
       ]
       """)
 
-    assert results == [names: 4, same: true, presented: :ok, computed: [1.0, 2.0]]
+    assert results == [names: 6, same: true, presented: :ok, computed: [1.0, 2.0]]
   end
 
   test "a loop of crashes ends the application, and calls say so" do
@@ -71,8 +71,8 @@ defmodule Dala.Gpu.Compute.SupervisionTest do
       """)
 
     assert [kills: kills, reason: :shutdown, ended: true, errors: errors] = results
-    # Two for each of the four processes are forgiven.
-    assert kills == 9
+    # Two for each of the six processes are forgiven.
+    assert kills == 13
 
     for error <- errors do
       assert error.code == :device_unavailable

@@ -11,6 +11,7 @@ mod pipelines;
 mod recipe_terms;
 mod recipes;
 mod resources;
+mod serving;
 mod streams;
 mod surfaces;
 mod terms;
@@ -36,6 +37,7 @@ use owners::{Owner, later, own};
 use pipelines::{Found, Pipeline};
 use recipes::{Asked, Given, NotDone, Recipes};
 use resources::{BufferResource, DeviceResource};
+use serving::{AskTerm, Desk, RequestTerm, Routes};
 use streams::FrameStream;
 use surfaces::SurfaceResource;
 use terms::{Bad, Failure, answer, atoms, done};
@@ -74,6 +76,17 @@ impl Resource for FrameStream {
 impl Resource for Owner {
     fn down<'a>(&'a self, _env: Env<'a>, pid: LocalPid, _monitor: Monitor) {
         Owner::down(self, pid);
+    }
+}
+
+#[rustler::resource_impl]
+impl Resource for Desk {}
+
+#[rustler::resource_impl]
+impl Resource for Routes {
+    /// Whoever waited for an answer is gone.
+    fn down<'a>(&'a self, _env: Env<'a>, pid: LocalPid, _monitor: Monitor) {
+        Routes::down(self, pid);
     }
 }
 
@@ -827,6 +840,132 @@ fn surface_snapshot<'a>(env: Env<'a>, surface: Surf) -> Term<'a> {
 fn surface_info(surface: Surf) -> (u32, u32, u64, bool) {
     let (width, height) = surface.0.size();
     (width, height, surface.0.presented(), surface.0.on_device())
+}
+
+// Serving. What runs next and which node is asked is decided here; processes carry it out.
+
+/// A place where requests wait: so many items and bytes, and so many batches at a time.
+#[rustler::nif]
+fn desk(items: u32, bytes: u64, slots: u32) -> ResourceArc<Desk> {
+    ResourceArc::new(Desk::new(items, bytes, slots))
+}
+
+/// The number of a key whose requests share runs of these sizes.
+#[rustler::nif]
+fn desk_key(desk: ResourceArc<Desk>, sizes: Vec<u32>) -> u64 {
+    measured("desk_key", || desk.key(sizes))
+}
+
+/// `{:ok, ticket}` or `{:error, {code, microseconds, text}}`.
+#[rustler::nif]
+fn desk_offer<'a>(env: Env<'a>, desk: ResourceArc<Desk>, request: RequestTerm) -> Term<'a> {
+    measured("desk_offer", || desk.offer(env, request).unwrap_or_else(|bad| done(env, Err(bad.into()))))
+}
+
+/// `{:run, {batch, size, items, tickets}}`, `{:wait, microseconds}` or `:idle`.
+#[rustler::nif]
+fn desk_next<'a>(env: Env<'a>, desk: ResourceArc<Desk>) -> Term<'a> {
+    measured("desk_next", || desk.next(env))
+}
+
+/// A batch is `:done`, `:failed` or `:lost`.
+#[rustler::nif]
+fn desk_finished<'a>(env: Env<'a>, desk: ResourceArc<Desk>, batch: u64, how: Atom) -> Term<'a> {
+    measured("desk_finished", || done(env, desk.finished(batch, how).map_err(Failure::from)))
+}
+
+#[rustler::nif]
+fn desk_gone(desk: ResourceArc<Desk>, ticket: u64) -> Atom {
+    measured("desk_gone", || desk.gone(ticket));
+    atoms::ok()
+}
+
+#[rustler::nif]
+fn desk_caller_gone(desk: ResourceArc<Desk>, caller: u64) -> Atom {
+    measured("desk_caller_gone", || desk.caller_gone(caller));
+    atoms::ok()
+}
+
+#[rustler::nif]
+fn desk_drain(desk: ResourceArc<Desk>) -> Atom {
+    measured("desk_drain", || desk.drain());
+    atoms::ok()
+}
+
+/// `{ticket, how, took, waited, runs}` of each request that ended since the last call.
+#[rustler::nif]
+fn desk_ended<'a>(env: Env<'a>, desk: ResourceArc<Desk>) -> Vec<Term<'a>> {
+    measured("desk_ended", || desk.take_ended(env))
+}
+
+#[rustler::nif]
+fn desk_load<'a>(env: Env<'a>, desk: ResourceArc<Desk>) -> Term<'a> {
+    measured("desk_load", || desk.load(env))
+}
+
+/// What a node says of itself with every answer.
+#[rustler::nif]
+fn desk_word<'a>(env: Env<'a>, desk: ResourceArc<Desk>, key: u64) -> Term<'a> {
+    measured("desk_word", || match desk.word(key) {
+        Ok(word) => word.encode(env),
+        Err(bad) => done(env, Err(bad.into())),
+    })
+}
+
+/// Whom this node asks for a name: nobody yet.
+#[rustler::nif]
+fn routes() -> ResourceArc<Routes> {
+    ResourceArc::new(Routes::new())
+}
+
+#[rustler::nif]
+fn routes_join(routes: ResourceArc<Routes>, member: u64) -> Atom {
+    measured("routes_join", || routes.join(member));
+    atoms::ok()
+}
+
+#[rustler::nif]
+fn routes_leave(routes: ResourceArc<Routes>, member: u64) -> Atom {
+    measured("routes_leave", || routes.leave(member));
+    atoms::ok()
+}
+
+#[rustler::nif]
+fn routes_heard(routes: ResourceArc<Routes>, member: u64, word: Term) -> Atom {
+    measured("routes_heard", || routes.heard(member, word));
+    atoms::ok()
+}
+
+/// `{:ok, {ticket, member, microseconds}}` or `{:error, {code, microseconds, text}}`, as the next three.
+#[rustler::nif]
+fn routes_ask<'a>(env: Env<'a>, routes: ResourceArc<Routes>, ask: AskTerm) -> Term<'a> {
+    measured("routes_ask", || Routes::ask(&routes, env, ask).unwrap_or_else(|bad| done(env, Err(bad.into()))))
+}
+
+#[rustler::nif]
+fn routes_refused<'a>(env: Env<'a>, routes: ResourceArc<Routes>, ticket: u64, word: Term<'a>) -> Term<'a> {
+    measured("routes_refused", || Routes::refused(&routes, env, ticket, word))
+}
+
+#[rustler::nif]
+fn routes_lost<'a>(env: Env<'a>, routes: ResourceArc<Routes>, ticket: u64, perhaps: bool) -> Term<'a> {
+    measured("routes_lost", || Routes::lost(&routes, env, ticket, perhaps))
+}
+
+#[rustler::nif]
+fn routes_late<'a>(env: Env<'a>, routes: ResourceArc<Routes>, ticket: u64) -> Term<'a> {
+    measured("routes_late", || Routes::late(&routes, env, ticket))
+}
+
+#[rustler::nif]
+fn routes_answered(env: Env, routes: ResourceArc<Routes>, ticket: u64, word: Term) -> Atom {
+    measured("routes_answered", || Routes::answered(&routes, env, ticket, word));
+    atoms::ok()
+}
+
+#[rustler::nif]
+fn routes_info<'a>(env: Env<'a>, routes: ResourceArc<Routes>) -> Term<'a> {
+    measured("routes_info", || routes.info(env))
 }
 
 // The library itself.

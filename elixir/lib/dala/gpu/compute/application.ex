@@ -13,7 +13,9 @@ defmodule Dala.Gpu.Compute.Application do
       Dala.Gpu.Compute.Server,
       Dala.ML.Plans,
       %{id: Registry, start: {__MODULE__, :start_registry, []}, type: :supervisor},
-      {DynamicSupervisor, name: Dala.Gpu.Surface.Supervisor}
+      {DynamicSupervisor, name: Dala.Gpu.Surface.Supervisor},
+      Dala.Serving.Members.scope_spec(),
+      Dala.Serving.Members
     ]
 
     # None of them ends by itself. What ends them from outside, such as somebody who kills them, takes each once; twice within

@@ -19,9 +19,14 @@ defmodule Dala.Gpu.Compute.Telemetry do
   | `[:dala_gpu, :transfer, ...]` | around an upload or a download | the same |
   | `[:dala_gpu, :pipeline, ...]` | around a pipeline | the same |
   | `[:dala_gpu, :memory]` | when memory use is asked for | `live`, `peak`, `cached`, `buffers` |
+  | `[:dala, :serving, :queued]` | when `Dala.Serving` took a request | `items`, `bytes` |
+  | `[:dala, :serving, :batched]` | when requests were put together to run | `requests`, `items`, `size` |
+  | `[:dala, :serving, :ran]` | when that ended | `duration`, `requests`, `items` |
+  | `[:dala, :serving, :answered]` | when a request ended, however | `duration`, `waited`, `runs` |
 
   Times are in native units. A call that fails without raising ends with `:stop`, and the metadata of that
-  event has its error as `:error`. The metadata of `:exception` has `:kind`, `:reason` and `:stacktrace`.
+  event has its error as `:error`. The metadata of `:exception` has `:kind`, `:reason` and `:stacktrace`. That of serving has the
+  `:name`, and the `:lane` of a request, the `:outcome` of a run, or how a request ended, `:end`.
 
   Whether `:telemetry` is there is found out once, when the application starts. After that it costs one
   look-up per event. If you load it into a running system later, call `init/0`.
@@ -93,6 +98,12 @@ defmodule Dala.Gpu.Compute.Telemetry do
 
   def execute(_event, measurements, metadata) do
     raise ArgumentError, "expected two maps, got #{inspect(measurements)} and #{inspect(metadata)}"
+  end
+
+  @doc false
+  # What `Dala.Serving` reports.
+  def serving(event, measurements, metadata) do
+    if found?(), do: :telemetry.execute([:dala, :serving, event], measurements, metadata), else: :ok
   end
 
   # Before the application has started nobody knows yet: then this looks for itself.

@@ -1,0 +1,202 @@
+defmodule Dala.Serving.Members do
+  @moduledoc false
+  # Who serves what in the cluster, as this node knows it: a router for each name, told of those who come and go.
+  #
+  # Servers are members of a group of `:pg`, `{name, takes}`. What they take is part of it, so that callers know it without asking.
+
+  use GenServer
+
+  alias Dala.Gpu.Compute
+  alias Dala.Gpu.Compute.{Error, Native}
+
+  @scope Dala.Serving
+  @again 10
+
+  ## Called by anybody
+
+  def start_link(_options), do: GenServer.start_link(__MODULE__, nil, name: __MODULE__)
+
+  # The scope of `:pg`, under the same supervisor.
+  def scope_spec, do: %{id: @scope, start: {:pg, :start_link, [@scope]}}
+
+  # The router of a name and what is taken there. Where nobody serves it, a router that knows nobody.
+  def find(name) do
+    case :ets.lookup(__MODULE__, {:name, name}) ++ :ets.lookup(__MODULE__, :nobody) do
+      [{_, routes, takes} | _] -> {:ok, routes, takes}
+      [] -> {:error, Error.new(:nif_not_loaded, Native.not_loaded() || "not loaded")}
+    end
+  rescue
+    ArgumentError -> {:error, not_started()}
+  end
+
+  # The process behind a member's number, unless it left.
+  def pid(number), do: look({:member, number})
+
+  # The process that serves a name on this node, if it lives.
+  def local(name) do
+    pid = look({:local, name})
+    if pid && Process.alive?(pid), do: pid
+  end
+
+  defp look(key) do
+    case :ets.lookup(__MODULE__, key) do
+      [{_, pid}] -> pid
+      [] -> nil
+    end
+  rescue
+    ArgumentError -> nil
+  end
+
+  ## Called by servers
+
+  # The calling process serves a name from now on, here and in the cluster.
+  def join(name, takes) do
+    with :ok <- Compute.Server.ask(__MODULE__, {:join, name, takes, self()}, 5_000) do
+      group = {name, takes}
+      if self() not in :pg.get_local_members(@scope, group), do: :pg.join(@scope, group, self())
+      :ok
+    end
+  catch
+    # Its process is about to be started again, and this one is told then.
+    :exit, _ -> :ok
+  end
+
+  def leave(name, takes) do
+    :pg.leave(@scope, {name, takes}, self())
+    GenServer.call(__MODULE__, {:leave, name, self()})
+  catch
+    :exit, _ -> :ok
+  end
+
+  # Tells all nodes what this one says of itself, without being asked.
+  def tell(name, word) do
+    for node <- [node() | Node.list()], do: send({__MODULE__, node}, {:word, name, self(), word})
+    :ok
+  end
+
+  defp not_started, do: Error.new(:not_started, "the application :dala_compute is not started")
+
+  ## The process
+
+  @impl true
+  def init(nil) do
+    :ets.new(__MODULE__, [:named_table, :protected, read_concurrency: true])
+    if Native.not_loaded() == nil, do: :ets.insert(__MODULE__, {:nobody, Native.routes(), :anything})
+    {:ok, %{scope: nil, watch: nil, numbers: %{}, last: 0}, {:continue, :watch}}
+  end
+
+  @impl true
+  def handle_continue(:watch, state), do: {:noreply, watch(state)}
+
+  @impl true
+  def handle_call({:join, name, takes, pid}, _from, state) do
+    case local(name) do
+      other when other in [nil, pid] ->
+        if other == nil, do: Process.monitor(pid)
+        :ets.insert(__MODULE__, {{:local, name}, pid})
+        {:reply, :ok, join(state, name, takes, pid)}
+
+      other ->
+        {:reply, {:error, {:already_started, other}}, state}
+    end
+  end
+
+  def handle_call({:leave, name, pid}, _from, state) do
+    :ets.delete_object(__MODULE__, {{:local, name}, pid})
+    {:reply, :ok, leave(state, name, pid)}
+  end
+
+  @impl true
+  def handle_info({watch, :join, {name, takes}, pids}, %{watch: watch} = state),
+    do: {:noreply, Enum.reduce(pids, state, &join(&2, name, takes, &1))}
+
+  def handle_info({watch, :leave, {name, _takes}, pids}, %{watch: watch} = state),
+    do: {:noreply, Enum.reduce(pids, state, &leave(&2, name, &1))}
+
+  def handle_info({:word, name, pid, word}, state) do
+    with %{{^name, ^pid} => number} <- state.numbers,
+         {:ok, routes, _takes} <- find(name),
+         do: Native.routes_heard(routes, number, word)
+
+    {:noreply, state}
+  end
+
+  def handle_info(:watch, state), do: {:noreply, watch(state)}
+
+  # Without the scope nobody knows who else serves. It is started again, and those of this node join it anew.
+  def handle_info({:DOWN, scope, :process, _, _}, %{scope: scope} = state) do
+    others = Enum.reject(Map.keys(state.numbers), &local?/1)
+    state = Enum.reduce(others, state, fn {name, pid}, state -> leave(state, name, pid) end)
+    {:noreply, watch(%{state | scope: nil, watch: nil})}
+  end
+
+  def handle_info({:DOWN, _, :process, pid, _}, state) do
+    :ets.match_delete(__MODULE__, {{:local, :_}, pid})
+    names = for {name, ^pid} <- Map.keys(state.numbers), do: name
+    {:noreply, Enum.reduce(names, state, &leave(&2, &1, pid))}
+  end
+
+  def handle_info(_other, state), do: {:noreply, state}
+
+  # Hears of all groups from now on, as soon as there is a scope.
+  defp watch(%{watch: nil} = state) do
+    case Process.whereis(@scope) do
+      nil -> watch_later(state)
+      pid -> watch(state, Process.monitor(pid))
+    end
+  catch
+    :exit, _ -> watch_later(state)
+  end
+
+  defp watch(state), do: state
+
+  defp watch(state, scope) do
+    {watch, groups} = :pg.monitor_scope(@scope)
+    for {_, pid} = member <- Map.keys(state.numbers), local?(member), do: send(pid, :join)
+
+    for {{name, takes}, pids} <- groups, pid <- pids, reduce: %{state | scope: scope, watch: watch} do
+      state -> join(state, name, takes, pid)
+    end
+  end
+
+  defp watch_later(state) do
+    Process.send_after(self(), :watch, @again)
+    state
+  end
+
+  defp local?({name, pid}), do: local(name) == pid
+
+  defp join(state, name, _takes, pid) when is_map_key(state.numbers, {name, pid}), do: state
+
+  defp join(state, name, takes, pid) do
+    if Native.not_loaded() do
+      state
+    else
+      number = state.last + 1
+      routes = routes(name)
+      :ets.insert(__MODULE__, [{{:member, number}, pid}, {{:name, name}, routes, takes}])
+      Native.routes_join(routes, number)
+      %{state | last: number, numbers: Map.put(state.numbers, {name, pid}, number)}
+    end
+  end
+
+  defp leave(state, name, pid) do
+    case Map.pop(state.numbers, {name, pid}) do
+      {nil, _} ->
+        state
+
+      {number, numbers} ->
+        Native.routes_leave(routes(name), number)
+        :ets.delete(__MODULE__, {:member, number})
+        %{state | numbers: numbers}
+    end
+  end
+
+  # Kept when the last member leaves: it knows who was lost.
+  defp routes(name) do
+    case :ets.lookup(__MODULE__, {:name, name}) do
+      [{_, routes, _takes}] -> routes
+      [] -> Native.routes()
+    end
+  end
+end

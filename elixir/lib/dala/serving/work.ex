@@ -1,0 +1,110 @@
+defmodule Dala.Serving.Work do
+  @moduledoc false
+  # What a server runs: a function of a list of inputs, or a model. Either is given the inputs of a batch, and gives as many outputs.
+
+  alias Dala.Gpu.Compute.{Argument, Buffer, Codec, Error, Runtime}
+  alias Dala.ML.Model
+
+  defstruct [:run, :model, takes: :anything, shares: true]
+
+  def new(nil, run), do: {:ok, %__MODULE__{run: run}}
+
+  def new(model, nil) do
+    with {:ok, model} <- model(model) do
+      ports = model.inputs ++ model.outputs
+      shares = model.decided_by_values == nil and Enum.all?(ports, &match?([:batch | _], dims(&1)))
+      takes = for port <- model.inputs, do: {port.name, port.dtype, dims(port)}
+      {:ok, %__MODULE__{model: model, takes: takes, shares: shares}}
+    end
+  end
+
+  defp dims(port), do: Tuple.to_list(port.shape)
+
+  # A file is loaded once, under its path: a server that is started again finds it.
+  defp model(path) when is_binary(path) do
+    name = "served: " <> Path.expand(path)
+
+    case Model.load(name, path) do
+      {:error, %Error{code: :duplicate_kernel}} -> Model.fetch(name)
+      loaded -> loaded
+    end
+  end
+
+  defp model(model), do: Model.fetch(model)
+
+  # `{:done, outputs}` in the order of the inputs, `{:failed, error}`, or `{:lost, error}` if it was the device.
+  def run(%__MODULE__{run: run} = work, size, inputs) do
+    outputs = if run, do: run.(inputs), else: run_model(work, size, inputs)
+
+    if is_list(outputs) and length(outputs) == length(inputs) do
+      {:done, outputs}
+    else
+      message = "#{length(inputs)} outputs were expected in a list, found #{Argument.short(outputs)}"
+      {:failed, Error.new(:wrong_outputs, message)}
+    end
+  rescue
+    error in Error -> {if(error.code == :device_lost, do: :lost, else: :failed), error}
+    error -> {:failed, failed(Exception.message(error))}
+  catch
+    kind, reason -> {:failed, failed("#{kind}: #{Argument.short(reason)}")}
+  end
+
+  def failed(message), do: Error.new(:run_failed, "the run failed: #{message}")
+
+  defp run_model(%{model: model, takes: takes, shares: shares}, size, inputs) do
+    rows = for [{_, dims} | _] <- inputs, do: List.first(dims, 1)
+    size = if shares, do: max(size, Enum.sum(rows)), else: nil
+    columns = Enum.zip_with(inputs, & &1)
+
+    given =
+      for {{_, dtype, _}, column} <- Enum.zip(takes, columns) do
+        {data, dims} = together(column, size, Codec.element_size(dtype))
+        Error.unwrap!(Runtime.buffer(dims, dtype, data))
+      end
+
+    made = Runtime.run_model(to_string(model.name), given)
+    Enum.each(given, &Runtime.free/1)
+    made = Error.unwrap!(made || {:error, Error.new(:unknown_model, "`#{model.name}` is not loaded")})
+
+    outputs =
+      for {port, ref} <- Enum.zip(model.outputs, made) do
+        %{shape: shape, dtype: dtype} = Buffer.from_ref(ref)
+        read = Runtime.read(ref)
+        Runtime.free(ref)
+        {port.name, Error.unwrap!(read), Tuple.to_list(shape), dtype}
+      end
+
+    if shares, do: apart(outputs, rows, size), else: [Map.new(outputs, &whole/1)]
+  end
+
+  # The rows of all, and as many of zeros as are missing.
+  defp together([{binary, dims}], nil, _element), do: {binary, dims}
+  defp together([{binary, [size | _] = dims}], size, _element), do: {binary, dims}
+
+  defp together([{_, [_ | rest]} | _] = column, size, element) do
+    data = for {binary, _} <- column, do: binary
+    missing = size * Enum.product(rest) * element - IO.iodata_length(data)
+    {IO.iodata_to_binary([data, <<0::size(missing)-unit(8)>>]), [size | rest]}
+  end
+
+  defp apart(outputs, [size], size), do: [Map.new(outputs, &whole/1)]
+
+  defp apart(outputs, rows, size) do
+    {shares, _} =
+      Enum.map_reduce(rows, 0, fn count, from ->
+        share =
+          Map.new(outputs, fn {name, binary, [_ | rest], dtype} ->
+            row = div(byte_size(binary), size)
+            # Its own bytes: a part would keep the whole alive.
+            part = :binary.copy(binary_part(binary, from * row, count * row))
+            {name, {part, List.to_tuple([count | rest]), dtype}}
+          end)
+
+        {share, from + count}
+      end)
+
+    shares
+  end
+
+  defp whole({name, binary, dims, dtype}), do: {name, {binary, List.to_tuple(dims), dtype}}
+end

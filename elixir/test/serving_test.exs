@@ -1,0 +1,382 @@
+defmodule Dala.ServingTest do
+  # One name on one node, and on several that come and go.
+  use ExUnit.Case, async: false
+
+  import Eventually
+
+  alias Dala.Gpu.Compute.{Error, Native}
+  alias Dala.Serving
+  alias Dala.Test.Models
+
+  doctest Dala.Serving
+
+  # A function that tells the test what it is given, and waits where it is given `:wait` until the test says `:go`.
+  defp told(work) do
+    test = self()
+
+    fn inputs ->
+      send(test, {:batch, self(), inputs})
+      if :wait in inputs, do: receive(do: (:go -> :ok))
+      work.(inputs)
+    end
+  end
+
+  defp serve(options), do: start_supervised!({Serving, options})
+
+  # Asks for each in a process of its own, once something runs that keeps them waiting; gives tasks and the process that runs.
+  defp behind(name, inputs, options \\ []) do
+    first = Task.async(fn -> Serving.run(name, :wait) end)
+    assert_receive {:batch, runs, [:wait]}, 2_000
+    tasks = for input <- inputs, do: Task.async(fn -> Serving.run(name, input, options) end)
+    assert eventually(fn -> Serving.info(name).here.queued == length(inputs) end)
+    {first, tasks, runs}
+  end
+
+  defp batches(found \\ []) do
+    receive do
+      {:batch, _, inputs} -> batches([inputs | found])
+    after
+      0 -> Enum.reverse(found)
+    end
+  end
+
+  describe "one node" do
+    test "requests share runs, and each has its own answer" do
+      serve(name: :shared, run: told(&Enum.map(&1, fn x -> {:done, x} end)))
+      {first, tasks, runs} = behind(:shared, Enum.to_list(1..16))
+      send(runs, :go)
+      assert Task.await(first) == {:ok, {:done, :wait}}
+      assert Task.await_many(tasks) == for(x <- 1..16, do: {:ok, {:done, x}})
+      batches = batches()
+      assert Enum.sort(Enum.concat(batches)) == Enum.to_list(1..16)
+      assert Enum.all?(batches, &(length(&1) <= 8))
+      # Two of eight would do; what the runs take is not known so soon.
+      assert length(batches) <= 8
+      assert %{taken: 17, done: 17, queued: 0, running: 0} = Serving.info(:shared).here
+      refute_received _
+    end
+
+    test "what cannot be in time is refused at once, with when to try again" do
+      serve(name: :slow, batch: [1], run: fn [x] -> Process.sleep(300) && [x] end)
+      assert Serving.run(:slow, 0) == {:ok, 0}
+      tasks = for x <- 1..3, do: Task.async(fn -> Serving.run(:slow, x) end)
+      assert eventually(fn -> Serving.info(:slow).here.queued == 2 end)
+      start = System.monotonic_time(:millisecond)
+      assert {:error, %Error{code: :refused} = error} = Serving.run(:slow, 4, deadline: 100)
+      assert System.monotonic_time(:millisecond) - start < 90
+      # Either knows: the server, and the router by what the server said.
+      assert error.details.reason in [:too_late, :busy]
+      assert error.details.retry_after > 0
+      assert Task.await_many(tasks) == for(x <- 1..3, do: {:ok, x})
+    end
+
+    test "what waits for longer than its deadline expires, and is not run" do
+      serve(name: :late, batch: [1], run: told(& &1))
+      {first, [task], runs} = behind(:late, [:too_late], deadline: 50)
+      assert {:error, %Error{code: :expired}} = Task.await(task)
+      send(runs, :go)
+      assert Task.await(first) == {:ok, :wait}
+      assert Serving.run(:late, 1) == {:ok, 1}
+      refute [:too_late] in batches()
+    end
+
+    test "what a caller asked that died is not run" do
+      serve(name: :left, batch: [1], run: told(& &1))
+      {first, [], runs} = behind(:left, [])
+      caller = spawn(fn -> Serving.run(:left, :nobody_waits) end)
+      assert eventually(fn -> Serving.info(:left).here.queued == 1 end)
+      assert Serving.info(:left).in_flight == 2
+      Process.exit(caller, :kill)
+      assert eventually(fn -> Serving.info(:left).here.left == 1 end)
+      assert eventually(fn -> Serving.info(:left).in_flight == 1 end)
+      send(runs, :go)
+      assert Task.await(first) == {:ok, :wait}
+      assert Serving.run(:left, 1) == {:ok, 1}
+      refute [:nobody_waits] in batches()
+    end
+
+    test "a poisoned input fails alone" do
+      poisoned = fn inputs ->
+        if :poison in inputs, do: raise("poisoned"), else: inputs
+      end
+
+      serve(name: :poisoned, run: told(poisoned))
+      {first, tasks, runs} = behind(:poisoned, [1, 2, :poison, 3, 4])
+      send(runs, :go)
+      assert Task.await(first) == {:ok, :wait}
+      assert [{:ok, 1}, {:ok, 2}, {:error, error}, {:ok, 3}, {:ok, 4}] = Task.await_many(tasks)
+      assert %Error{code: :run_failed, message: "the run failed: poisoned"} = error
+      assert [:poison] in batches()
+      assert %{failed: 1, done: 5} = Serving.info(:poisoned).here
+    end
+
+    test "a run that is killed, gives too little or throws fails" do
+      wrong = fn
+        [:exit] -> Process.exit(self(), :kill)
+        [:few] -> []
+        [:throw] -> throw(:ball)
+        inputs -> inputs
+      end
+
+      serve(name: :wrong, batch: [1], run: wrong)
+      assert {:error, %Error{code: :run_failed}} = Serving.run(:wrong, :exit)
+      assert {:error, %Error{code: :wrong_outputs}} = Serving.run(:wrong, :few)
+      assert {:error, %Error{code: :run_failed}} = Serving.run(:wrong, :throw)
+      assert Serving.run(:wrong, :fine) == {:ok, :fine}
+    end
+
+    test "one that drains answers what it has, and takes nothing new" do
+      serve(name: :drained, run: told(& &1))
+      {first, tasks, runs} = behind(:drained, [1, 2, 3])
+      drain = Task.async(fn -> Serving.drain(:drained) end)
+      assert eventually(fn -> Serving.info(:drained).here.draining end)
+      assert {:error, %Error{code: :refused, details: %{reason: reason}}} = Serving.run(:drained, 4)
+      assert reason in [:draining, :away]
+      send(runs, :go)
+      assert [Task.await(first) | Task.await_many(tasks)] == [ok: :wait, ok: 1, ok: 2, ok: 3]
+      assert Task.await(drain) == :ok
+      assert Serving.info(:drained).members == []
+      assert {:error, %Error{code: :refused, details: %{reason: :no_members}}} = Serving.run(:drained, 5)
+    end
+
+    test "what may have run is not run again, unless it is pure" do
+      server = serve(name: :lost, run: told(& &1))
+      {first, [], _runs} = behind(:lost, [])
+      Process.exit(server, :kill)
+      assert {:error, %Error{code: :node_lost}} = Task.await(first)
+      # The supervisor has started it again.
+      assert eventually(fn -> match?({:ok, 1}, Serving.run(:lost, 1)) end)
+    end
+
+    test "a server is found again when those who know it were killed" do
+      serve(name: :found, run: & &1)
+
+      for process <- [Dala.Serving.Members, Dala.Serving] do
+        Process.exit(Process.whereis(process), :kill)
+        assert eventually(fn -> match?({:ok, 1}, Serving.run(:found, 1)) end)
+        assert eventually(fn -> match?([_], :pg.get_members(Dala.Serving, {:found, :anything})) end)
+      end
+    end
+
+    test "streams are in order, and end early" do
+      serve(name: :streamed, run: fn list -> Enum.map(list, &(&1 + 1)) end)
+      assert Enum.to_list(Serving.stream(:streamed, 1..50)) == for(x <- 2..51, do: {:ok, x})
+
+      assert [ok: 2, ok: 3] =
+               1..1_000 |> Stream.cycle() |> then(&Serving.stream(:streamed, &1)) |> Enum.take(2)
+
+      assert eventually(fn -> match?(%{queued: 0, running: 0}, Serving.info(:streamed).here) end)
+      assert eventually(fn -> Serving.info(:streamed).in_flight == 0 end)
+    end
+
+    test "events are reported" do
+      serve(name: :reported, run: & &1)
+      test = self()
+      events = for event <- [:queued, :batched, :ran, :answered], do: [:dala, :serving, event]
+      handler = fn event, measured, about, _ -> send(test, {List.last(event), measured, about}) end
+      :ok = :telemetry.attach_many(__MODULE__, events, handler, nil)
+      on_exit(fn -> :telemetry.detach(__MODULE__) end)
+      assert Serving.run(:reported, "x", lane: :interactive) == {:ok, "x"}
+
+      assert_receive {:queued, %{items: 1, bytes: bytes}, %{name: :reported, lane: :interactive}}
+                     when bytes > 0
+
+      assert_receive {:batched, %{requests: 1, items: 1, size: 1}, %{name: :reported}}
+      assert_receive {:ran, %{duration: ran}, %{outcome: :done}}
+      assert_receive {:answered, %{duration: took, waited: waited, runs: 1}, %{end: :done}}
+      assert ran > 0 and took >= waited
+    end
+
+    test "no native call takes longer than some microseconds" do
+      serve(name: :measured, run: & &1)
+      Native.measure(true)
+      on_exit(fn -> Native.measure(false) end)
+      assert Enum.all?(Serving.stream(:measured, 1..2_000, max_concurrency: 200), &match?({:ok, _}, &1))
+
+      calls =
+        for {name, calls, _, all} <- Native.measurements(),
+            name =~ ~r/^(desk|routes)_/,
+            do: {name, all / calls}
+
+      for name <- ~w(desk_offer desk_next desk_ended desk_word routes_ask),
+          do: assert(List.keymember?(calls, name, 0))
+
+      # The mean: one call may be held up by the system. A call that keeps a scheduler busy takes milliseconds.
+      for {name, nanoseconds} <- calls, do: assert(nanoseconds < 100_000, name)
+    end
+
+    test "wrong arguments say what is allowed" do
+      assert_raise ArgumentError, ~r/a served name must be/, fn -> Serving.run(nil, 1) end
+      assert_raise ArgumentError, ~r/:deadline must be/, fn -> Serving.run(:x, 1, deadline: -1) end
+      assert_raise ArgumentError, ~r/:lane must be/, fn -> Serving.run(:x, 1, lane: :fast) end
+      assert_raise ArgumentError, ~r/either :model or :run/, fn -> Serving.start_link(name: :x) end
+
+      assert_raise ArgumentError, ~r/:batch must be/, fn ->
+        Serving.start_link(name: :x, run: & &1, batch: [])
+      end
+
+      assert {:error, %Error{code: :io}} = Serving.start_link(name: :x, model: "nowhere.onnx")
+    end
+  end
+
+  describe "a model" do
+    setup do
+      # The mean of each channel.
+      file = Path.join(System.tmp_dir!(), "dala-serving-#{System.pid()}.onnx")
+      {inputs, outputs} = {[{"x", ["batch", 3, 2, 2]}], [{"y", ["batch", 3, 1, 1]}]}
+      File.write!(file, Models.onnx([{"GlobalAveragePool", ["x"], ["y"]}], inputs, outputs))
+      on_exit(fn -> File.rm!(file) end)
+      serve(name: :means, model: file)
+      :ok
+    end
+
+    defp means({:ok, %{"y" => {binary, shape, :f32}}}),
+      do: {shape, for(<<x::float-little-32 <- binary>>, do: x)}
+
+    test "is given what people have, and shares runs" do
+      values = for x <- 1..12, do: x / 1
+      binary = for x <- values, into: <<>>, do: <<x::float-little-32>>
+      expected = {{1, 3, 1, 1}, [2.5, 6.5, 10.5]}
+      buffer = Dala.Gpu.Compute.buffer_from_binary(binary, {1, 3, 2, 2}, :f32)
+
+      tensor = binary |> Nx.from_binary({:f, 32}) |> Nx.reshape({3, 2, 2})
+
+      for input <- [values, binary, buffer, tensor, {binary, {3, 2, 2}, :f32}, %{"x" => values}, %{x: binary}],
+          do: assert(means(Serving.run(:means, input)) == expected)
+
+      two = binary <> for x <- values, into: <<>>, do: <<2 * x::float-little-32>>
+      assert means(Serving.run(:means, two)) == {{2, 3, 1, 1}, [2.5, 6.5, 10.5, 5.0, 13.0, 21.0]}
+
+      for {:ok, answer} <- Task.async_stream(1..40, &{&1, Serving.run(:means, List.duplicate(&1, 12))}) do
+        {number, answer} = answer
+        assert means(answer) == {{1, 3, 1, 1}, List.duplicate(number / 1, 3)}
+      end
+    end
+
+    test "refuses what it does not take" do
+      for {input, code} <- [
+            {[1.0], :size_mismatch},
+            {["x"], :invalid_value},
+            {{<<0::384>>, {1, 3, 4}, :f32}, :shape_mismatch},
+            {{<<0::384>>, {12}, :s32}, :dtype_mismatch},
+            {%{"z" => [1.0]}, :unknown_input},
+            {%{}, :missing_input},
+            {:photo, :invalid_value},
+            {:binary.copy(<<0::384>>, 9), :too_large},
+            {"", :empty}
+          ] do
+        assert {:error, %Error{code: ^code}} = Serving.run(:means, input)
+      end
+    end
+  end
+
+  describe "a cluster" do
+    setup do
+      case distributed() do
+        :ok -> {:ok, peers: for(_ <- 1..3, do: peer())}
+        {:error, reason} -> {:ok, peers: [], reason: reason}
+      end
+    end
+
+    test "a node that is killed under load loses nothing, and nothing is answered twice", context do
+      with_peers(context, fn [{_, victim} | _] = peers ->
+        for {_, node} <- peers, do: :ok = :erpc.call(node, Dala.Test.Serving, :start, [:squared, [1, 2, 4]])
+        assert eventually(fn -> length(Serving.info(:squared).members) == 3 end)
+
+        callers =
+          for caller <- 1..8 do
+            Task.async(fn ->
+              answers = for x <- 1..100, do: {caller * x, Serving.run(:squared, caller * x, pure: true)}
+              {answers, Process.info(self(), :message_queue_len)}
+            end)
+          end
+
+        Process.sleep(150)
+        :erpc.cast(victim, :erlang, :halt, [137, [flush: false]])
+        results = Task.await_many(callers, 60_000)
+
+        for {answers, messages} <- results do
+          assert messages == {:message_queue_len, 0}
+
+          for {x, answer} <- answers do
+            assert {:ok, {_node, squared}} = answer
+            assert squared == x * x
+          end
+        end
+
+        nodes = for {answers, _} <- results, {_, {:ok, {node, _}}} <- answers, uniq: true, do: node
+        assert Enum.sort(nodes) == Enum.sort(for {_, node} <- peers, do: node)
+        assert eventually(fn -> length(Serving.info(:squared).members) == 2 end)
+        assert Serving.info(:squared).in_flight == 0
+      end)
+    end
+
+    test "nodes drain one after the other, and callers do not notice", context do
+      with_peers(context, fn peers ->
+        for {_, node} <- peers, do: :ok = :erpc.call(node, Dala.Test.Serving, :start, [:rolling, [1, 2, 4]])
+        assert eventually(fn -> length(Serving.info(:rolling).members) == 3 end)
+        callers = for _ <- 1..4, do: Task.async(fn -> for(x <- 1..60, do: Serving.run(:rolling, x)) end)
+
+        for {_, node} <- Enum.drop(peers, 1) do
+          Process.sleep(50)
+          assert :erpc.call(node, Serving, :drain, [:rolling]) == :ok
+        end
+
+        # They are not pure: nothing may be lost all the same.
+        for answers <- Task.await_many(callers, 60_000), do: assert(Enum.all?(answers, &match?({:ok, _}, &1)))
+        assert [%{node: left}] = Serving.info(:rolling).members
+        assert {_, ^left} = hd(peers)
+      end)
+    end
+  end
+
+  ## Nodes of a cluster, on the loopback
+
+  defp with_peers(%{peers: []} = context, _test), do: IO.puts("skipped: no distribution: #{context.reason}")
+  defp with_peers(%{peers: peers}, test), do: test.(peers)
+
+  defp distributed do
+    if Node.alive?() do
+      :ok
+    else
+      epmd()
+      # Nobody else is to reach it.
+      Application.put_env(:kernel, :inet_dist_use_interface, {127, 0, 0, 1})
+      name = :"dala_serving_#{System.pid()}@127.0.0.1"
+
+      case eventually(fn -> with({:error, _} <- Node.start(name, :longnames), do: false) end, 50) do
+        {:ok, _} -> on_exit(fn -> Node.stop() end) && :ok
+        false -> {:error, "this node could not be given a name"}
+      end
+    end
+  end
+
+  # Where nodes find each other. If there is one already this one ends by itself; otherwise with the test.
+  defp epmd do
+    with program when program != nil <- System.find_executable("epmd") do
+      port = Port.open({:spawn_executable, program}, args: ["-address", "127.0.0.1"])
+      {:os_pid, pid} = Port.info(port, :os_pid) || {:os_pid, nil}
+      on_exit(fn -> pid && System.cmd("kill", [to_string(pid)], stderr_to_stdout: true) end)
+    end
+  end
+
+  defp peer do
+    # They need not know each other, and must not break each other's connections.
+    kernel = ~w(prevent_overlapping_partitions false inet_dist_use_interface {127,0,0,1})c
+    apart = [~c"-connect_all", ~c"false", ~c"-kernel" | kernel]
+    cookie = [~c"-setcookie", Atom.to_charlist(Node.get_cookie())]
+    options = %{name: :peer.random_name(), host: ~c"127.0.0.1", longnames: true, wait_boot: 15_000}
+    args = apart ++ cookie ++ [~c"-pa" | :code.get_path()]
+    {:ok, pid, node} = :peer.start(Map.put(options, :args, args))
+    on_exit(fn -> stop(pid) end)
+    {:ok, _} = :erpc.call(node, :application, :ensure_all_started, [:dala_compute])
+    {pid, node}
+  end
+
+  # The one that was killed is gone.
+  defp stop(peer) do
+    :peer.stop(peer)
+  catch
+    :exit, _ -> :ok
+  end
+end
