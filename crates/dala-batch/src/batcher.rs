@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::callers::{CallerId, Callers};
 use crate::choose::Candidate;
+use crate::lane::patience;
 use crate::queues::{Place, Queues};
 use crate::running::Running;
 use crate::shares::Shares;
@@ -164,7 +165,7 @@ impl Batcher {
         }
         let slack = deadline.map(|deadline| deadline.since(now));
         let expected_wait = if self.trace.is_on() { self.wait_for(now, &request) } else { Duration::ZERO };
-        let due = now + lane.patience();
+        let due = now + patience(lane);
         let id = self.callers.find_or_add(caller);
         let turn = self.callers.enter(id, lane, items, bytes);
         let before = self.callers.get(id).and_then(|own| own.last);

@@ -79,7 +79,7 @@ mod window;
 
 pub use batch::{Batch, BatchId, End, Ended, Next, Outcome};
 pub use batcher::Batcher;
-pub use lane::Lane;
+pub use dala_schedule::Lane;
 pub use limits::Limits;
 pub use load::Load;
 pub use request::{Caller, Key, Refusal, Refused, Request, Room, Ticket};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A priority class of commands.
+/// A priority class of commands, and of requests that become commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lane {
     /// Someone is waiting for it: it goes first.
@@ -17,6 +17,11 @@ pub enum Lane {
 impl Lane {
     /// Every lane, the highest first.
     pub const ALL: [Lane; 3] = [Lane::Interactive, Lane::Default, Lane::Background];
+
+    /// The lane of this name, if there is one.
+    pub fn by_name(name: &str) -> Option<Lane> {
+        Lane::ALL.into_iter().find(|lane| lane.name() == name)
+    }
 
     /// Its place in [`ALL`](Lane::ALL).
     pub const fn index(self) -> usize {
@@ -33,7 +38,7 @@ impl Lane {
     }
 
     /// The share of device time, in percent, that higher lanes cannot take from it.
-    pub(crate) const fn guaranteed_percent(self) -> u32 {
+    pub const fn guaranteed_percent(self) -> u32 {
         match self {
             Lane::Interactive => 0,
             Lane::Default => 10,

@@ -21,21 +21,6 @@ pub struct Ask {
     pub terms: Terms,
 }
 
-impl Ask {
-    /// How many items it brings: the length of the first axis where that counts items, otherwise one.
-    pub fn items(&self) -> usize {
-        match (self.model.max_batch, self.inputs.first()) {
-            (Some(_), Some(first)) => first.shape.first().copied().unwrap_or(1),
-            _ => 1,
-        }
-    }
-
-    /// What its inputs take.
-    pub fn size_bytes(&self) -> usize {
-        self.inputs.iter().map(|input| input.data.len()).sum()
-    }
-}
-
 /// Whose request it is, and when its answer is wanted.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {

@@ -146,7 +146,7 @@ impl Backend for Identity {
     }
 
     fn infer(&self, ask: Ask) -> Pending<Answer> {
-        let times = Times { queued: Duration::ZERO, ran: Duration::ZERO, batch: ask.items() };
+        let times = Times { queued: Duration::ZERO, ran: Duration::ZERO, batch: ask.model.items(&ask.inputs) };
         let answer = outputs(&ask).map(|outputs| Answer { outputs, version: ask.model.version.clone(), times });
         if let (Ok(served), true) = (self.find(&ask.model.name, None), answer.is_ok()) {
             served.count(times.batch);

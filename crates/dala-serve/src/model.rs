@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::Datatype;
+use crate::{Datatype, Tensor};
 
 /// What clients may know of one version of a model, and what their requests are checked against.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +21,16 @@ pub struct ModelInfo {
     pub outputs: Vec<Port>,
     /// If the first axis of every input and output counts items that may share a run with those of others: how many at most.
     pub max_batch: Option<usize>,
+}
+
+impl ModelInfo {
+    /// How many items these inputs bring: the length of the first axis where that counts items, otherwise one.
+    pub fn items(&self, inputs: &[Tensor]) -> usize {
+        match (self.max_batch, inputs.first()) {
+            (Some(_), Some(first)) => first.shape.first().copied().unwrap_or(1),
+            _ => 1,
+        }
+    }
 }
 
 /// An input or an output of a model.

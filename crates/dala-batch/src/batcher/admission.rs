@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use super::Batcher;
+use crate::lane::room_percent;
 use crate::time::nanos;
 use crate::{Caller, Key, Lane, Refusal, Refused, Request, Room, Time};
 
 /// Items and bytes that there is room for in a lane.
 fn lane_room(all: (u64, u64), lane: Lane) -> (u64, u64) {
-    let of = |all: u64| (u128::from(all) * u128::from(lane.room_percent())).div_ceil(100) as u64;
+    let of = |all: u64| (u128::from(all) * u128::from(room_percent(lane))).div_ceil(100) as u64;
     (of(all.0), of(all.1))
 }
 

@@ -7,6 +7,7 @@
 //! - `lost`: the device is lost at the next run, once for each time that the file is written; a device that is opened after it works.
 //! - `gone`: the device is lost, and none can be opened.
 //! - `slow 20ms`: the device takes so much longer for everything that it is handed.
+//! - `pace 2KB/s`: it writes no more than so much in a second. With `slow` it is any device whose times are known, without the processor's work.
 //! - `full`: there is no memory for anything new.
 //! - `wrong`: what is read back is not what was computed.
 //!
@@ -29,7 +30,7 @@ use super::launch::{Launch, Memory, Sequence};
 use super::tests;
 
 /// An input that holds these bytes makes the run fail that reads it.
-pub(super) const POISON: [u8; 16] = *b"POISONPOISONPOIS";
+const POISON: [u8; 16] = *b"POISONPOISONPOIS";
 
 /// Wraps an engine, if faults were asked for.
 pub(super) fn wrapped(inner: Arc<dyn Engine>) -> Result<Arc<dyn Engine>, EngineError> {
@@ -59,6 +60,8 @@ struct Faults {
     full: bool,
     wrong: bool,
     slow: Duration,
+    /// Seconds for each byte that is written.
+    pace: f64,
 }
 
 fn told() -> Option<&'static Told> {
@@ -99,13 +102,28 @@ impl Faults {
                 "full" => faults.full = true,
                 "wrong" => faults.wrong = true,
                 other => {
-                    let time = other.strip_prefix("slow ").and_then(|time| time.trim().strip_suffix("ms"));
-                    faults.slow +=
-                        time.and_then(|time| time.parse().ok()).map_or(Duration::ZERO, Duration::from_millis);
+                    let number = |name, unit| {
+                        let number = other.strip_prefix(name)?.trim().strip_suffix(unit)?.parse().ok()?;
+                        Some(number).filter(|number| (0.001..1e9).contains(number))
+                    };
+                    faults.slow += number("slow ", "ms").map_or(Duration::ZERO, |time| Duration::from_secs_f64(time / 1e3));
+                    faults.pace += number("pace ", "KB/s").map_or(0.0, |rate| 1e-3 / rate);
                 }
             }
         }
         faults
+    }
+}
+
+impl Faults {
+    /// What these take longer than on a device without faults.
+    fn time_for(&self, sequences: &[Arc<Sequence>]) -> Duration {
+        if self.pace == 0.0 {
+            return self.slow;
+        }
+        let launches = sequences.iter().flat_map(|sequence| sequence.launches());
+        let written: u64 = launches.flat_map(|launch| &launch.outputs).map(|output| output.capacity).sum();
+        self.slow + Duration::from_secs_f64((written as f64 * self.pace).min(3600.0))
     }
 }
 
@@ -206,8 +224,7 @@ impl Engine for FaultyEngine {
             self.lost.store(true, Ordering::SeqCst);
         }
         match self.faults() {
-            Ok(faults) if !faults.slow.is_zero() => std::thread::sleep(faults.slow),
-            Ok(_) => {}
+            Ok(faults) => std::thread::sleep(faults.time_for(sequences)),
             Err(error) => return vec![Err(error); sequences.len()],
         }
         let one = |sequence: &Arc<Sequence>| {

@@ -87,12 +87,3 @@ fn open(name: &str, threads: Option<usize>) -> Result<Device, Error> {
 pub(super) fn is_lost(code: &str) -> bool {
     code == "device_lost"
 }
-
-/// A lane of the queue as one of the device.
-pub(super) fn on_device(lane: dala_batch::Lane) -> dala_compute::Lane {
-    match lane {
-        dala_batch::Lane::Interactive => dala_compute::Lane::Interactive,
-        dala_batch::Lane::Default => dala_compute::Lane::Default,
-        dala_batch::Lane::Background => dala_compute::Lane::Background,
-    }
-}

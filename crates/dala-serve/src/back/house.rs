@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -83,7 +83,6 @@ struct Inner {
     /// One thing is loaded at a time: loading takes memory and all cores.
     loading: Mutex<()>,
     busy: Mutex<Busy>,
-    draining: AtomicBool,
     /// How many still put things into it that are to be there from the beginning.
     opening: AtomicUsize,
 }
@@ -94,6 +93,8 @@ struct Entry {
     source: Source,
     state: State,
     reason: String,
+    /// Whether its end was wanted: nobody misses it.
+    unloaded: bool,
     current: Option<Arc<Version>>,
     /// How many versions there were.
     versions: u64,
@@ -134,7 +135,6 @@ impl House {
             entries: RwLock::default(),
             loading: Mutex::default(),
             busy: Mutex::new(busy),
-            draining: false.into(),
             opening: 0.into(),
         })))
     }
@@ -227,6 +227,7 @@ impl Inner {
             source: source.clone(),
             state: State::Unavailable,
             reason: "it was not loaded yet".to_owned(),
+            unloaded: false,
             current: None,
             versions: 0,
             stamp: None,
@@ -254,6 +255,7 @@ impl Inner {
             let mut entries = self.entries_mut();
             let entry = entries.get_mut(name).ok_or_else(|| Refusal::UnknownModel(name.to_owned()))?;
             entry.versions += 1;
+            entry.unloaded = false;
             if entry.current.is_none() {
                 (entry.state, entry.reason) = (State::Loading, String::new());
             }
@@ -340,7 +342,7 @@ impl Inner {
         let mut entries = self.entries_mut();
         let entry = entries.get_mut(name)?;
         let current = entry.current.take();
-        (entry.state, entry.reason) = (State::Unavailable, why.to_owned());
+        (entry.state, entry.reason, entry.unloaded) = (State::Unavailable, why.to_owned(), true);
         drop(entries);
         current.as_ref().map(Arc::downgrade)
     }
@@ -517,13 +519,12 @@ impl Backend for House {
     }
 
     fn is_ready(&self) -> bool {
-        let ready = |entry: &Entry| entry.watched || entry.state == State::Ready || entry.reason == "it was unloaded";
-        let begun = self.0.opening.load(Ordering::Acquire) == 0 && !self.0.draining.load(Ordering::Acquire);
+        let ready = |entry: &Entry| entry.watched || entry.state == State::Ready || entry.unloaded;
+        let begun = self.0.opening.load(Ordering::Acquire) == 0 && !self.0.desk.load().draining;
         begun && !self.0.home.is_gone() && self.0.entries().values().all(ready)
     }
 
     fn drain(&self) {
-        self.0.draining.store(true, Ordering::Release);
         self.0.desk.drain();
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use dala_compute::{Buffer, DType, Shape};
 use dala_model::{Dim, LoadError, Model, Port as ModelPort, Session};
 
-use super::home::{Home, is_lost, on_device};
+use super::home::{Home, is_lost};
 use super::work::{Failure, Ran, Share, Work};
 use crate::{Datatype, Lane, ModelInfo, Port, Refusal, Tensor};
 
@@ -148,7 +148,7 @@ impl Onnx {
         let places = 0..self.model.inputs().len();
         let inputs = places.map(|place| self.joined(place, size, shares, session)).collect::<Result<Vec<_>, _>>()?;
         let uploaded = Instant::now();
-        let outputs = session.run_in(&inputs.iter().collect::<Vec<_>>(), on_device(lane))?;
+        let outputs = session.run_in(&inputs.iter().collect::<Vec<_>>(), lane)?;
         let ran = Instant::now();
         // What nobody wants stays where it is.
         let wanted = |place: usize| shares.iter().any(|share| share.outputs.contains(&place));

@@ -10,7 +10,7 @@ use dala_image::{Format, Limits, Picture, Samples, decode};
 use dala_plan::PipelineText;
 use lru::LruCache;
 
-use super::home::{Home, Opened, is_lost, on_device};
+use super::home::{Home, Opened, is_lost};
 use super::work::{Failure, Ran, Share, Work};
 use crate::{Datatype, Lane, ModelInfo, Port, Refusal, Tensor};
 
@@ -63,15 +63,15 @@ impl Pictures {
     pub(super) fn check(&self) -> Result<(), String> {
         let opened = self.home.now();
         let kinds = [(DType::U8, 3), (DType::U8, 1), (DType::U8, 4), (DType::F32, 3), (DType::F32, 1)];
-        let tried = kinds.map(|(dtype, channels)| {
+        let mut first = None;
+        for (dtype, channels) in kinds {
             let ty = TensorType::new(dtype, Shape::from([SAMPLE, SAMPLE, channels]));
-            self.compile(&opened.device, &ty).map(drop)
-        });
-        let mut problems = tried.into_iter().map(|tried| tried.err());
-        match problems.by_ref().next().flatten() {
-            Some(first) if problems.all(|problem| problem.is_some()) => Err(first.to_string()),
-            _ => Ok(()),
+            match self.compile(&opened.device, &ty) {
+                Ok(_) => return Ok(()),
+                Err(problem) => first = first.or_else(|| Some(problem.to_string())),
+            }
         }
+        first.map_or(Ok(()), Err)
     }
 
     /// What clients may know of it.
@@ -133,7 +133,7 @@ impl Pictures {
             Samples::U16(_) => {}
         }
         let uploaded = Instant::now();
-        ready.plan.run_in(on_device(lane))?;
+        ready.plan.run_in(lane)?;
         let ran = Instant::now();
         let Some(size) = ready.output.shape().picture() else {
             let ty = TensorType::new(ready.output.dtype(), ready.output.shape().clone());

@@ -100,10 +100,7 @@ impl Served for Version {
     }
 
     fn items(&self, inputs: &[Tensor]) -> usize {
-        match (self.info.max_batch, inputs.first()) {
-            (Some(_), Some(first)) => first.shape.first().copied().unwrap_or(1),
-            _ => 1,
-        }
+        self.info.items(inputs)
     }
 
     fn run(&self, size: usize, lane: Lane, shares: &[Share]) -> Result<Ran, Failure> {

@@ -233,7 +233,7 @@ mod tests {
     fn inputs_come_in_the_order_of_the_model() {
         let ask = checked(vec![names(3), x(3)], &[]).unwrap();
         assert_eq!(ask.inputs.iter().map(|input| &*input.name).collect::<Vec<_>>(), ["x", "names"]);
-        assert_eq!((ask.items(), ask.outputs, ask.inputs[0].data.len()), (3, vec![0, 1], 24));
+        assert_eq!((ask.model.items(&ask.inputs), ask.outputs, ask.inputs[0].data.len()), (3, vec![0, 1], 24));
         assert_eq!(checked(vec![x(1), names(1)], &["z"]).unwrap().outputs, [1]);
     }
 

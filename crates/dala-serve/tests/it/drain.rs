@@ -8,8 +8,17 @@ use dala_serve::wire::messages::{ModelInferResponse, Yes};
 use dala_serve::{Load, Options};
 
 use crate::calls::call;
+use crate::client::Client;
 use crate::http::{INFER, request};
 use crate::running::{Running, options, until};
+
+/// A client that has asked, and does not wait for the answer.
+fn asked(server: &Running) -> Client {
+    let mut client = server.client();
+    client.begin("POST", INFER, &[], request().len());
+    client.stream.write_all(&request()).unwrap();
+    client
+}
 
 #[test]
 fn what_was_taken_in_is_answered() {
@@ -17,9 +26,7 @@ fn what_was_taken_in_is_answered() {
     server.back.holds.send_replace(true);
     let mut idle = server.client();
     assert_eq!(idle.send("GET", "/v2", &[], b"").status, 200);
-    let mut waiting = server.client();
-    waiting.begin("POST", INFER, &[], request().len());
-    waiting.stream.write_all(&request()).unwrap();
+    let mut waiting = asked(&server);
     let grpc = server.grpc;
     let called = std::thread::spawn(move || call(grpc, "ModelInfer", &crate::grpc::request(1)));
     server.until_waiting(2);
@@ -38,9 +45,7 @@ fn what_was_taken_in_is_answered() {
 fn the_end_does_not_wait_for_ever() {
     let server = Running::with(Options { drain: Duration::from_millis(300), ..options() });
     server.back.holds.send_replace(true);
-    let mut client = server.client();
-    client.begin("POST", INFER, &[], request().len());
-    client.stream.write_all(&request()).unwrap();
+    let _client = asked(&server);
     server.until_waiting(1);
     let began = Instant::now();
     assert_eq!(server.ended().unanswered, 1);
@@ -51,9 +56,7 @@ fn the_end_does_not_wait_for_ever() {
 fn who_is_told_twice_does_not_wait() {
     let server = Running::with(Options { notice: Duration::from_secs(60), ..options() });
     server.back.holds.send_replace(true);
-    let mut client = server.client();
-    client.begin("POST", INFER, &[], request().len());
-    client.stream.write_all(&request()).unwrap();
+    let _client = asked(&server);
     server.until_waiting(1);
     let began = Instant::now();
     server.stop();

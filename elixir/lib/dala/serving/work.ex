@@ -1,15 +1,23 @@
 defmodule Dala.Serving.Work do
   @moduledoc false
-  # What a server runs: a function of a list of inputs, or a model. Either is given the inputs of a batch, and gives as many outputs.
+  # What a server runs: a function of a list of inputs, a model, or a pipeline. Each is given the inputs of a batch, and gives as many
+  # outputs.
 
-  alias Dala.Gpu.Compute.{Argument, Buffer, Codec, Error, Runtime}
+  alias Dala.Gpu.Compute.{Argument, Buffer, Buffers, Codec, Error, Pipeline, Runtime}
   alias Dala.ML.Model
 
   defstruct [:run, :model, takes: :anything, shares: true]
 
-  def new(nil, run), do: {:ok, %__MODULE__{run: run}}
+  def new({:run, run}), do: {:ok, %__MODULE__{run: run}}
 
-  def new(model, nil) do
+  # Its buffers hold one request at a time.
+  def new({:pipeline, {pipeline, inputs, outputs}}) do
+    {inputs, outputs} = {named(inputs, "input"), named(outputs, "output")}
+    takes = for {name, buffer} <- inputs, do: {name, buffer.dtype, Tuple.to_list(buffer.shape)}
+    {:ok, %__MODULE__{run: &run_pipeline(pipeline, inputs, outputs, &1), takes: takes, shares: false}}
+  end
+
+  def new({:model, model}) do
     with {:ok, model} <- model(model) do
       ports = model.inputs ++ model.outputs
       shares = model.decided_by_values == nil and Enum.all?(ports, &match?([:batch | _], dims(&1)))
@@ -19,6 +27,11 @@ defmodule Dala.Serving.Work do
   end
 
   defp dims(port), do: Tuple.to_list(port.shape)
+
+  defp named(buffers, _name) when is_map(buffers) and not is_struct(buffers),
+    do: Enum.sort(for {name, buffer} <- buffers, do: {to_string(name), Buffers.info(buffer)})
+
+  defp named(buffer, name), do: [{name, Buffers.info(buffer)}]
 
   # A file is loaded once, under its path: a server that is started again finds it.
   defp model(path) when is_binary(path) do
@@ -51,7 +64,14 @@ defmodule Dala.Serving.Work do
 
   def failed(message), do: Error.new(:run_failed, "the run failed: #{message}")
 
+  defp run_pipeline(pipeline, inputs, outputs, [given]) do
+    for {{_, buffer}, {data, _dims}} <- Enum.zip(inputs, given), do: Buffers.write(buffer, data)
+    Error.unwrap!(Pipeline.run(pipeline))
+    [Map.new(outputs, fn {name, buffer} -> {name, {Buffers.read(buffer), buffer.shape, buffer.dtype}} end)]
+  end
+
   defp run_model(%{model: model, takes: takes, shares: shares}, size, inputs) do
+    inputs = Enum.map(inputs, &here/1)
     rows = for [{_, dims} | _] <- inputs, do: List.first(dims, 1)
     size = if shares, do: max(size, Enum.sum(rows)), else: nil
     columns = Enum.zip_with(inputs, & &1)
@@ -75,6 +95,12 @@ defmodule Dala.Serving.Work do
       end
 
     if shares, do: apart(outputs, rows, size), else: [Map.new(outputs, &whole/1)]
+  end
+
+  # What came as a buffer of this node is read here.
+  defp here(tensors) do
+    for {data, dims} <- tensors,
+        do: {if(is_binary(data), do: data, else: Error.unwrap!(Runtime.read(data))), dims}
   end
 
   # The rows of all, and as many of zeros as are missing.
