@@ -26,6 +26,7 @@ defmodule Dala.Serving do
       `:no_members`, and after how many milliseconds another try may do better: `:retry_after`
     * `:expired` - there was no answer before the deadline
     * `:node_lost` - the node that had it is gone, and it may not be run again
+    * `:buffer_elsewhere` - its buffers live on a node that does not serve it, or on several
     * `:run_failed`, or what the model's run said - the request is the cause: those that shared its run were run again without it
     * `:device_lost` - the device was lost with it more than once
     * `:too_large` - it has more items than the largest batch
@@ -35,7 +36,7 @@ defmodule Dala.Serving do
 
   import Dala.Gpu.Compute.Argument, only: [must!: 4, options!: 2, text?: 1]
 
-  alias Dala.Gpu.Compute.{Error, Native}
+  alias Dala.Gpu.Compute.{Error, Native, Pipeline}
   alias Dala.ML.Model
   alias Dala.Serving.{Members, Server, Tensors, Work}
 
@@ -59,12 +60,15 @@ defmodule Dala.Serving do
 
     * `:name` - an atom or a string
     * `:model` - the path of an ONNX file, which is loaded, or a model that was: what `Dala.Gpu.Compute.load_model/3` gave, or its name
-    * `:run` - instead of a model a function: it is given the inputs of a batch in a list, and gives their outputs in a list, in order
+    * `:pipeline` - instead of a model `{pipeline, input, output}`, a pipeline with the buffers that it reads and writes, or maps of several
+      by name: each request is written to the one and answered from the other
+    * `:run` - or a function: it is given the inputs of a batch in a list, and gives their outputs in a list, in order
     * `:batch` - the sizes of runs: `[1, 2, 4, 8]`. Inputs that are missing to one of them are zeros for a model; a function is given as
       many as there are
     * `:queue` - how much may wait: `[items: 4096, bytes: 1_073_741_824]`, and how many batches run at a time, `slots: 1`
 
-  A model shares runs if its inputs and outputs have an open batch. A name is served once on each node.
+  A model shares runs if its inputs and outputs have an open batch; a pipeline runs for one request at a time. A name is served once on each
+  node.
 
       iex> {:ok, server} = Dala.Serving.start_link(name: "lengths", run: &Enum.map(&1, fn text -> String.length(text) end))
       iex> Dala.Serving.start_link(name: "lengths", run: & &1)
@@ -72,18 +76,22 @@ defmodule Dala.Serving do
   """
   @spec start_link(keyword()) :: GenServer.on_start()
   def start_link(options) do
-    options = options!(options, name: nil, model: nil, run: nil, batch: [1, 2, 4, 8], queue: [])
+    options =
+      options!(options, name: nil, model: nil, pipeline: nil, run: nil, batch: [1, 2, 4, 8], queue: [])
+
     name = name!(options[:name])
-    {model, run} = {options[:model], options[:run]}
-    must!(model == nil != (run == nil), "a server", "given either :model or :run", {model, run})
-    must!(run == nil or is_function(run, 1), :run, "a function of a list", run)
-    must!(model == nil or model?(model), :model, "a path or a model", model)
+    given = for what <- [:model, :pipeline, :run], options[what] != nil, do: {what, options[what]}
+    must!(length(given) == 1, "a server", "given one of :model, :pipeline and :run", given)
+    [served] = given
+    served!(served)
     {sizes, queue} = {sizes!(options[:batch]), queue!(options[:queue])}
+    alone? = not match?({:pipeline, _}, served) or elem(queue, 2) == 1
+    must!(alone?, :slots, "1 for a pipeline, whose buffers hold one request", elem(queue, 2))
 
     # What fails does so here, and not in a process that others are linked to.
     with {:ok, _routes, _takes} <- Members.find(name),
          nil <- Members.local(name),
-         {:ok, work} <- Work.new(model, run) do
+         {:ok, work} <- Work.new(served) do
       Server.start_link(name, work, sizes, queue)
     else
       pid when is_pid(pid) -> {:error, {:already_started, pid}}
@@ -94,10 +102,10 @@ defmodule Dala.Serving do
   @doc """
   Asks for an answer, from whichever node.
 
-  To a function the input goes as it is. A model's input is a buffer, an Nx tensor, `{binary, shape, dtype}`, or a binary or flat list of
-  as many numbers as it takes; where there are several, a map of these by name. One item may come without a batch around it. Data travels
-  once, as binaries. The outputs of a model are a map of `{binary, shape, dtype}` by name, as `Dala.Gpu.Compute.buffer_from_binary/3` takes
-  them.
+  To a function the input goes as it is. The input of a model or a pipeline is a buffer, an Nx tensor, `{binary, shape, dtype}`, or a binary or
+  flat list of as many numbers as it takes; where there are several, a map of these by name. One item may come without a batch around it. Data
+  travels once, as binaries; a buffer is served on the node that it lives on, if that serves. Outputs are a map of `{binary, shape, dtype}`
+  by name, as `Dala.Gpu.Compute.buffer_from_binary/3` takes them.
 
     * `:deadline` - after how many milliseconds the answer is worth nothing: 5000; or `:infinity`
     * `:lane` - `:interactive`, `:default` or `:background`
@@ -177,6 +185,35 @@ defmodule Dala.Serving do
     |> Map.merge(%{name: name, here: here})
   end
 
+  @doc """
+  What `info/1` knows, as text for people.
+
+      iex> {:ok, _server} = Dala.Serving.start_link(name: :reported, run: & &1)
+      iex> IO.puts(Dala.Serving.report(:reported))
+      :ok
+  """
+  @spec report(name()) :: String.t()
+  def report(name) do
+    %{members: members, here: here} = info = info(name)
+    wide = Enum.max([4 | for(member <- members, do: String.length(to_string(member.node)))])
+
+    rows =
+      for %{node: node, standing: standing, expected_wait: wait} <- members,
+          do:
+            "  #{String.pad_trailing(to_string(node), wide)}  #{String.pad_trailing(to_string(standing), 5)}  #{wait} ms\n"
+
+    counts =
+      for what <- [:taken, :refused, :done, :failed, :lost, :expired, :left], do: "#{here[what]} #{what}"
+
+    this =
+      if here,
+        do: "this node: #{here.queued} wait, #{here.running} run; #{Enum.join(counts, ", ")}\n",
+        else: "this node does not serve it\n"
+
+    asked = "#{info.in_flight} requests of this node with them, #{info.repeats_left} may be sent again"
+    IO.iodata_to_binary(["#{inspect(name)}: #{length(members)} nodes, #{asked}\n", rows, this])
+  end
+
   defp members(members) do
     for {number, standing, wait} <- members, pid = Members.pid(number) do
       %{node: node(pid), standing: standing, expected_wait: millis(wait)}
@@ -195,16 +232,17 @@ defmodule Dala.Serving do
 
   defp call(name, input, options, caller) do
     with {:ok, routes, takes} <- Members.find(name) do
-      request = Tensors.request(takes, input)
+      {only, request} = place(name, Tensors.request(takes, input))
       pure = if options[:pure] == nil, do: takes != :anything, else: options[:pure]
       deadline = options[:deadline]
       until = if deadline != :infinity, do: now() + round(deadline * 1000)
       started = :erlang.alias()
-      call = %{name: name, routes: routes, request: Map.put(request, :lane, options[:lane])}
+      request = request |> Map.delete(:nodes) |> Map.put(:lane, options[:lane])
+      call = %{name: name, routes: routes, request: request}
       call = Map.merge(call, %{caller: caller, until: until, started: started, last: nil})
 
       try do
-        routes |> Native.routes_ask({options[:lane], left(call), pure}) |> follow(call)
+        routes |> Native.routes_ask({options[:lane], left(call), pure, only}) |> follow(call)
       after
         :erlang.unalias(started)
         flush(started)
@@ -213,6 +251,16 @@ defmodule Dala.Serving do
   rescue
     error in Error -> {:error, error}
   end
+
+  # The member that has the buffers of a request, or none: anybody may have what they hold.
+  defp place(name, %{nodes: [node]} = request) do
+    case Members.on(name, node) do
+      nil -> {nil, Tensors.read(request)}
+      member -> {member, request}
+    end
+  end
+
+  defp place(_name, request), do: {nil, Tensors.read(request)}
 
   # Goes where the router says, until there is an answer or nobody left to ask.
   defp follow({:ok, {ticket, member, wait}}, call) do
@@ -240,8 +288,10 @@ defmodule Dala.Serving do
       {^started, :started, ^ref} ->
         await(%{trip | ran: true}, call)
 
-      {:DOWN, ^ref, :process, _, _} ->
-        follow(Native.routes_lost(routes, ticket, trip.ran), %{call | last: :node_lost})
+      # With a connection the word that it has begun may be lost. From a process that ends, it comes before.
+      {:DOWN, ^ref, :process, _, reason} ->
+        perhaps = trip.ran or reason == :noconnection
+        follow(Native.routes_lost(routes, ticket, perhaps), %{call | last: :node_lost})
     after
       timeout(trip.until) -> late(trip, call)
     end
@@ -310,6 +360,12 @@ defmodule Dala.Serving do
     must!(atom? or text?(name), "a served name", "an atom or a string", name)
     name
   end
+
+  defp served!({:run, run}), do: must!(is_function(run, 1), :run, "a function of a list", run)
+  defp served!({:model, model}), do: must!(model?(model), :model, "a path or a model", model)
+
+  defp served!({:pipeline, pipeline}),
+    do: must!(match?({%Pipeline{}, _, _}, pipeline), :pipeline, "{pipeline, input, output}", pipeline)
 
   defp model?(%Model{}), do: true
   defp model?(model), do: (is_atom(model) and not is_boolean(model)) or text?(model)

@@ -103,10 +103,11 @@ impl Faults {
                 "wrong" => faults.wrong = true,
                 other => {
                     let number = |name, unit| {
-                        let number = other.strip_prefix(name)?.trim().strip_suffix(unit)?.parse().ok()?;
+                        let number = other.strip_prefix(name)?.trim().strip_suffix(unit)?.parse::<f64>().ok()?;
                         Some(number).filter(|number| (0.001..1e9).contains(number))
                     };
-                    faults.slow += number("slow ", "ms").map_or(Duration::ZERO, |time| Duration::from_secs_f64(time / 1e3));
+                    faults.slow +=
+                        number("slow ", "ms").map_or(Duration::ZERO, |time| Duration::from_secs_f64(time / 1e3));
                     faults.pace += number("pace ", "KB/s").map_or(0.0, |rate| 1e-3 / rate);
                 }
             }

@@ -38,6 +38,9 @@ defmodule Dala.Serving.Members do
     if pid && Process.alive?(pid), do: pid
   end
 
+  # The number of the one that serves a name on a node, if there is.
+  def on(name, node), do: look({:on, name, node})
+
   defp look(key) do
     case :ets.lookup(__MODULE__, key) do
       [{_, pid}] -> pid
@@ -174,7 +177,8 @@ defmodule Dala.Serving.Members do
     else
       number = state.last + 1
       routes = routes(name)
-      :ets.insert(__MODULE__, [{{:member, number}, pid}, {{:name, name}, routes, takes}])
+      places = [{{:member, number}, pid}, {{:on, name, node(pid)}, number}]
+      :ets.insert(__MODULE__, [{{:name, name}, routes, takes} | places])
       Native.routes_join(routes, number)
       %{state | last: number, numbers: Map.put(state.numbers, {name, pid}, number)}
     end
@@ -188,6 +192,7 @@ defmodule Dala.Serving.Members do
       {number, numbers} ->
         Native.routes_leave(routes(name), number)
         :ets.delete(__MODULE__, {:member, number})
+        :ets.delete_object(__MODULE__, {{:on, name, node(pid)}, number})
         %{state | numbers: numbers}
     end
   end

@@ -1,19 +1,48 @@
 defmodule Dala.Serving.Tensors do
   @moduledoc false
-  # What somebody asks, as it travels: the inputs of a model as binaries, anything else as it is.
+  # What somebody asks, as it travels: the inputs of a model as binaries or as buffers of the node that is asked, anything else as it
+  # is.
 
-  alias Dala.Gpu.Compute.{Argument, Buffer, Buffers, Codec, Error, NxBridge}
+  alias Dala.Gpu.Compute.{Argument, Buffer, Buffers, Codec, Error, NxBridge, Runtime}
 
   # `takes` is `:anything`, or `{name, dtype, dims}` of each input. Raises what is wrong.
   def request(:anything, input),
-    do: %{input: input, shapes: [], items: 1, bytes: :erlang.external_size(input)}
+    do: %{input: input, shapes: [], items: 1, bytes: :erlang.external_size(input), nodes: []}
 
   def request(ports, input) do
     tensors = Enum.zip_with(ports, in_order(ports, input), &tensor/2)
-    bytes = tensors |> Enum.map(&byte_size(elem(&1, 0))) |> Enum.sum()
+    bytes = tensors |> Enum.map(&size(elem(&1, 0))) |> Enum.sum()
     shapes = for {_, dims} <- tensors, do: Enum.drop(dims, 1)
-    %{input: tensors, shapes: shapes, items: items(ports, tensors), bytes: bytes}
+    nodes = for {%Buffer{ref: ref}, _} <- tensors, uniq: true, do: node(ref)
+    %{input: tensors, shapes: shapes, items: items(ports, tensors), bytes: bytes, nodes: nodes}
   end
+
+  # The same request with the elements of its buffers, for whoever is asked.
+  def read(%{nodes: nodes} = request) when nodes in [[], [node()]],
+    do: %{request | input: here(request.input), nodes: []}
+
+  def read(%{nodes: nodes}),
+    do:
+      wrong(
+        :buffer_elsewhere,
+        "its buffers live on #{Enum.join(nodes, ", ")}: one node must have all, and serve"
+      )
+
+  # The elements of what is on this node.
+  def here(tensors), do: for({data, dims} <- tensors, do: {elements(data), dims})
+
+  defp elements(%Buffer{} = buffer), do: Error.unwrap!(Runtime.read(live!(buffer).ref))
+  defp elements(binary), do: binary
+
+  # A buffer that another node told of: it may be gone, and may be another than was said.
+  def live!(%Buffer{ref: ref, shape: shape, dtype: dtype} = buffer) do
+    {_, dims, found, _} = Error.unwrap!(Runtime.info(ref))
+    if {dims, found} != {Tuple.to_list(shape), dtype}, do: wrong(:shape_mismatch, "it is another buffer")
+    buffer
+  end
+
+  defp size(%Buffer{size: size}), do: size
+  defp size(binary), do: byte_size(binary)
 
   defp in_order([_], input) when not is_map(input) or is_struct(input), do: [input]
 
@@ -47,24 +76,25 @@ defmodule Dala.Serving.Tensors do
   defp tensor({name, dtype, dims}, value) do
     {binary, shape, found} = bytes(value, dtype)
     if found != dtype, do: wrong(:dtype_mismatch, "input `#{name}` takes #{dtype}, not #{found}")
-    shape = if shape, do: full(Argument.dims!(shape), dims), else: guessed(byte_size(binary), dims, dtype)
+    shape = if shape, do: full(Argument.dims!(shape), dims), else: guessed(size(binary), dims, dtype)
 
     if shape == nil or not fits?(shape, dims) do
-      found = if shape, do: inspect(List.to_tuple(shape)), else: "#{byte_size(binary)} bytes"
+      found = if shape, do: inspect(List.to_tuple(shape)), else: "#{size(binary)} bytes"
       wrong(:shape_mismatch, "input `#{name}` takes #{dtype} #{inspect(List.to_tuple(dims))}, not #{found}")
     end
 
     expected = Enum.product(shape) * Codec.element_size(dtype)
 
-    if byte_size(binary) != expected,
-      do: wrong(:size_mismatch, "input `#{name}` has #{byte_size(binary)} bytes, and its shape #{expected}")
+    if size(binary) != expected,
+      do: wrong(:size_mismatch, "input `#{name}` has #{size(binary)} bytes, and its shape #{expected}")
 
     {binary, shape}
   end
 
-  defp bytes(%Buffer{} = buffer, _dtype) do
-    %{shape: shape, dtype: dtype} = Buffers.info(buffer)
-    {Buffers.read(buffer), shape, dtype}
+  # One of another node cannot be asked here.
+  defp bytes(%Buffer{ref: ref} = buffer, _dtype) when is_reference(ref) do
+    buffer = if node(ref) == node(), do: Buffers.info(buffer), else: buffer
+    {buffer, buffer.shape, buffer.dtype}
   end
 
   defp bytes({binary, shape, dtype}, _dtype) when is_binary(binary),

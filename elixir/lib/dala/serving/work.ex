@@ -5,6 +5,7 @@ defmodule Dala.Serving.Work do
 
   alias Dala.Gpu.Compute.{Argument, Buffer, Buffers, Codec, Error, Pipeline, Runtime}
   alias Dala.ML.Model
+  alias Dala.Serving.Tensors
 
   defstruct [:run, :model, takes: :anything, shares: true]
 
@@ -65,25 +66,26 @@ defmodule Dala.Serving.Work do
   def failed(message), do: Error.new(:run_failed, "the run failed: #{message}")
 
   defp run_pipeline(pipeline, inputs, outputs, [given]) do
-    for {{_, buffer}, {data, _dims}} <- Enum.zip(inputs, given), do: Buffers.write(buffer, data)
+    for {{_, buffer}, {data, _dims}} <- Enum.zip(inputs, Tensors.here(given)), do: Buffers.write(buffer, data)
     Error.unwrap!(Pipeline.run(pipeline))
     [Map.new(outputs, fn {name, buffer} -> {name, {Buffers.read(buffer), buffer.shape, buffer.dtype}} end)]
   end
 
   defp run_model(%{model: model, takes: takes, shares: shares}, size, inputs) do
-    inputs = Enum.map(inputs, &here/1)
     rows = for [{_, dims} | _] <- inputs, do: List.first(dims, 1)
     size = if shares, do: max(size, Enum.sum(rows)), else: nil
     columns = Enum.zip_with(inputs, & &1)
 
     given =
       for {{_, dtype, _}, column} <- Enum.zip(takes, columns) do
-        {data, dims} = together(column, size, Codec.element_size(dtype))
-        Error.unwrap!(Runtime.buffer(dims, dtype, data))
+        case together(column, size, Codec.element_size(dtype)) do
+          {%Buffer{} = buffer, _dims} -> {Tensors.live!(buffer).ref, false}
+          {data, dims} -> {Error.unwrap!(Runtime.buffer(dims, dtype, data)), true}
+        end
       end
 
-    made = Runtime.run_model(to_string(model.name), given)
-    Enum.each(given, &Runtime.free/1)
+    made = Runtime.run_model(to_string(model.name), for({ref, _} <- given, do: ref))
+    for {ref, true} <- given, do: Runtime.free(ref)
     made = Error.unwrap!(made || {:error, Error.new(:unknown_model, "`#{model.name}` is not loaded")})
 
     outputs =
@@ -97,18 +99,12 @@ defmodule Dala.Serving.Work do
     if shares, do: apart(outputs, rows, size), else: [Map.new(outputs, &whole/1)]
   end
 
-  # What came as a buffer of this node is read here.
-  defp here(tensors) do
-    for {data, dims} <- tensors,
-        do: {if(is_binary(data), do: data, else: Error.unwrap!(Runtime.read(data))), dims}
-  end
-
   # The rows of all, and as many of zeros as are missing.
-  defp together([{binary, dims}], nil, _element), do: {binary, dims}
-  defp together([{binary, [size | _] = dims}], size, _element), do: {binary, dims}
+  defp together([{data, dims}], nil, _element), do: {data, dims}
+  defp together([{data, [size | _] = dims}], size, _element), do: {data, dims}
 
   defp together([{_, [_ | rest]} | _] = column, size, element) do
-    data = for {binary, _} <- column, do: binary
+    data = for {binary, _} <- Tensors.here(column), do: binary
     missing = size * Enum.product(rest) * element - IO.iodata_length(data)
     {IO.iodata_to_binary([data, <<0::size(missing)-unit(8)>>]), [size | rest]}
   end

@@ -29,8 +29,8 @@ pub(crate) type WordTerm = ((u64, u64, u64), u64, (u32, u32, u32), bool);
 /// A key, a lane, a caller, microseconds that are left, items and bytes.
 pub(crate) type RequestTerm = (u64, Atom, u64, Option<u64>, u32, u64);
 
-/// A lane, microseconds that are left, and whether it may be run twice.
-pub(crate) type AskTerm = (Atom, Option<u64>, bool);
+/// A lane, microseconds that are left, whether it may be run twice, and the one member that it is for, if there is.
+pub(crate) type AskTerm = (Atom, Option<u64>, bool, Option<u64>);
 
 /// Requests that wait on this node, and those that run. Elixir knows what it gives out by number.
 pub(crate) struct Desk {
@@ -227,12 +227,12 @@ impl Routes {
     /// Where a request of the calling process goes: `{:ok, {ticket, member, microseconds}}`, with nil if it may wait for ever, or
     /// `{:error, {code, microseconds, text}}`. If the process dies the request is gone.
     pub(crate) fn ask<'a>(this: &ResourceArc<Routes>, env: Env<'a>, ask: AskTerm) -> Result<Term<'a>, Bad> {
-        let (name, left, pure) = ask;
+        let (name, left, pure, only) = ask;
         let (lane, pid) = (lane(name)?, env.pid());
         let mut state = lock(&this.state);
         let now = this.now();
         let deadline = left.map(|left| now + Duration::from_micros(left));
-        let asked = state.router.ask(now, Ask { lane, deadline, pure, only: None }, random());
+        let asked = state.router.ask(now, Ask { lane, deadline, pure, only: only.map(Member) }, random());
         let Ok(route) = &asked else { return Ok(routed(env, now, asked)) };
         let ticket = route.ticket.number();
         state.tickets.insert(ticket, route.ticket);
