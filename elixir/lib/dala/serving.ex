@@ -28,7 +28,7 @@ defmodule Dala.Serving do
     * `:node_lost` - the node that had it is gone, and it may not be run again
     * `:buffer_elsewhere` - its buffers live on a node that does not serve it, or on several
     * `:run_failed`, or what the model's run said - the request is the cause: those that shared its run were run again without it
-    * `:device_lost` - the device was lost with it more than once
+    * `:device_lost` - the device was lost with it more than once, and no other node may or can run it
     * `:too_large` - it has more items than the largest batch
   """
 
@@ -67,7 +67,8 @@ defmodule Dala.Serving do
       many as there are
     * `:queue` - how much may wait: `[items: 4096, bytes: 1_073_741_824]`, and how many batches run at a time, `slots: 1`
 
-  A model shares runs if its inputs and outputs have an open batch; a pipeline runs for one request at a time. A name is served once on each
+  A model is run with zeros of all these sizes first, so that nobody waits for kernels to be built; and is loaded again, if it was from a file,
+  when its device was lost and is opened anew. A model shares runs if its inputs and outputs have an open batch; a pipeline runs for one request at a time. A name is served once on each
   node.
 
       iex> {:ok, server} = Dala.Serving.start_link(name: "lengths", run: &Enum.map(&1, fn text -> String.length(text) end))
@@ -91,7 +92,7 @@ defmodule Dala.Serving do
     # What fails does so here, and not in a process that others are linked to.
     with {:ok, _routes, _takes} <- Members.find(name),
          nil <- Members.local(name),
-         {:ok, work} <- Work.new(served) do
+         {:ok, work} <- Work.new(served, sizes) do
       Server.start_link(name, work, sizes, queue)
     else
       pid when is_pid(pid) -> {:error, {:already_started, pid}}
@@ -305,6 +306,9 @@ defmodule Dala.Serving do
   defp answered({:refused, why, word}, trip, call),
     do: follow(Native.routes_refused(call.routes, trip.ticket, word), %{call | last: why})
 
+  defp answered({:lost, error, _word}, trip, call),
+    do: follow(Native.routes_lost(call.routes, trip.ticket, true), %{call | last: error})
+
   # The answer may have come in this moment.
   defp late(%{ref: ref} = trip, call) do
     Process.demonitor(ref, [:flush])
@@ -328,6 +332,8 @@ defmodule Dala.Serving do
 
   # What the router says of a request that ends without an answer, and what happened to it last.
   defp refusal({:too_late, _, text}, _call), do: Error.new(:expired, text)
+
+  defp refusal(_refused, %{last: %Error{} = error}), do: error
 
   defp refusal({_, _, text}, %{last: :late}),
     do: Error.new(:expired, "there was no answer in time, and #{text}")

@@ -4,7 +4,8 @@ defmodule Dala.Serving.Server do
   #
   #   to it       {:ask, ref, started, from, caller, request}, {:cancel, ref}
   #   from it     {started, :started, ref}; then once, to the alias `ref`:
-  #               {ref, {:answer, result, word}} or {ref, {:refused, {code, microseconds, text}, word}}, if nothing was run
+  #               {ref, {:answer, result, word}}; {ref, {:refused, {code, microseconds, text}, word}}, if nothing was run; or
+  #               {ref, {:lost, error, word}}, if the device was lost
 
   use GenServer
 
@@ -26,14 +27,16 @@ defmodule Dala.Serving.Server do
     # Runs end with it, and it does not end with them.
     Process.flag(:trap_exit, true)
     desk = Native.desk(items, bytes, slots)
+    shapes = Work.tried_shapes(work)
+    keys = if shapes && work.shares, do: %{shapes => Native.desk_key(desk, sizes, work.tried)}, else: %{}
 
     state = %{
       name: name,
       work: work,
       sizes: sizes,
       desk: desk,
-      single: Native.desk_key(desk, [1]),
-      keys: %{},
+      single: Native.desk_key(desk, [1], Enum.filter(work.tried, &match?({1, _}, &1))),
+      keys: keys,
       jobs: %{},
       # Of requests, and of monitors.
       tickets: %{},
@@ -163,7 +166,7 @@ defmodule Dala.Serving.Server do
         {state.single, 1, state}
 
       keys ->
-        key = Native.desk_key(state.desk, state.sizes)
+        key = Native.desk_key(state.desk, state.sizes, [])
         {key, items, %{state | keys: Map.put(keys, shapes, key)}}
     end
   end
@@ -221,8 +224,9 @@ defmodule Dala.Serving.Server do
   defp answer(:failed, _runs, _output, error),
     do: {:answer, {:error, error || Work.failed("no reason is known")}}
 
+  # Another node may have a device.
   defp answer(:lost, _runs, _output, _error),
-    do: {:answer, {:error, Error.new(:device_lost, "the device was lost with it, more than once")}}
+    do: {:lost, Error.new(:device_lost, "the device was lost with it, more than once")}
 
   # Another may have the time.
   defp answer(:expired, 0, _output, _error), do: {:refused, {:expired, 0, "it did not start in time"}}

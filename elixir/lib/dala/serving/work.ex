@@ -3,28 +3,56 @@ defmodule Dala.Serving.Work do
   # What a server runs: a function of a list of inputs, a model, or a pipeline. Each is given the inputs of a batch, and gives as many
   # outputs.
 
-  alias Dala.Gpu.Compute.{Argument, Buffer, Buffers, Codec, Error, Pipeline, Runtime}
+  alias Dala.Gpu.Compute.{Argument, Buffer, Buffers, Codec, Error, Pipeline, Runtime, Server}
   alias Dala.ML.Model
   alias Dala.Serving.Tensors
 
-  defstruct [:run, :model, takes: :anything, shares: true]
+  # `tried` is what runs of zeros took: `{size, microseconds}`.
+  defstruct [:run, :model, :path, takes: :anything, shares: true, tried: []]
 
-  def new({:run, run}), do: {:ok, %__MODULE__{run: run}}
+  # `sizes` are those of runs that are planned.
+  def new({:run, run}, _sizes), do: {:ok, %__MODULE__{run: run}}
 
   # Its buffers hold one request at a time.
-  def new({:pipeline, {pipeline, inputs, outputs}}) do
+  def new({:pipeline, {pipeline, inputs, outputs}}, _sizes) do
     {inputs, outputs} = {named(inputs, "input"), named(outputs, "output")}
     takes = for {name, buffer} <- inputs, do: {name, buffer.dtype, Tuple.to_list(buffer.shape)}
     {:ok, %__MODULE__{run: &run_pipeline(pipeline, inputs, outputs, &1), takes: takes, shares: false}}
   end
 
-  def new({:model, model}) do
-    with {:ok, model} <- model(model) do
+  def new({:model, given}, sizes) do
+    with {:ok, model} <- model(given) do
       ports = model.inputs ++ model.outputs
       shares = model.decided_by_values == nil and Enum.all?(ports, &match?([:batch | _], dims(&1)))
       takes = for port <- model.inputs, do: {port.name, port.dtype, dims(port)}
-      {:ok, %__MODULE__{model: model, takes: takes, shares: shares}}
+      path = if is_binary(given), do: given
+
+      work = %__MODULE__{model: model, path: path, takes: takes, shares: shares}
+      try_out(work, if(shares, do: sizes, else: [1]))
     end
+  end
+
+  # Runs zeros, so that nobody waits for kernels to be built, and so that it is known what runs take. Where requests decide about sizes
+  # or by values, nothing can be tried.
+  defp try_out(%{model: model, takes: takes} = work, sizes) do
+    known? =
+      model.decided_by_values == nil and
+        Enum.all?(takes, fn {_, _, dims} -> Enum.all?(dims, &(is_integer(&1) or &1 == :batch)) end)
+
+    Enum.reduce_while(if(known?, do: Enum.sort(sizes), else: []), {:ok, work}, fn size, {:ok, work} ->
+      zeros = Enum.map(takes, &zeros(&1, size))
+      tries = for _ <- 1..3, do: :timer.tc(fn -> run(work, size, [zeros]) end)
+
+      case Enum.min_by(tries, &elem(&1, 0)) do
+        {micros, {:done, _}} -> {:cont, {:ok, %{work | tried: [{size, micros} | work.tried]}}}
+        {_, {_, error}} -> {:halt, {:error, error}}
+      end
+    end)
+  end
+
+  defp zeros({_, dtype, dims}, size) do
+    dims = Enum.map(dims, &if(&1 == :batch, do: size, else: &1))
+    {:binary.copy(<<0>>, Enum.product(dims) * Codec.element_size(dtype)), dims}
   end
 
   defp dims(port), do: Tuple.to_list(port.shape)
@@ -33,6 +61,10 @@ defmodule Dala.Serving.Work do
     do: Enum.sort(for {name, buffer} <- buffers, do: {to_string(name), Buffers.info(buffer)})
 
   defp named(buffer, name), do: [{name, Buffers.info(buffer)}]
+
+  # By which requests are known that are like what was tried.
+  def tried_shapes(%{tried: []}), do: nil
+  def tried_shapes(%{takes: takes}), do: for({_, _, [_ | dims]} <- takes, do: dims)
 
   # A file is loaded once, under its path: a server that is started again finds it.
   defp model(path) when is_binary(path) do
@@ -47,7 +79,16 @@ defmodule Dala.Serving.Work do
   defp model(model), do: Model.fetch(model)
 
   # `{:done, outputs}` in the order of the inputs, `{:failed, error}`, or `{:lost, error}` if it was the device.
-  def run(%__MODULE__{run: run} = work, size, inputs) do
+  def run(work, size, inputs) do
+    device = Server.current()
+
+    with {:lost, error} <- attempt(work, size, inputs) do
+      if device, do: Server.reopen(device)
+      {:lost, error}
+    end
+  end
+
+  defp attempt(%__MODULE__{run: run} = work, size, inputs) do
     outputs = if run, do: run.(inputs), else: run_model(work, size, inputs)
 
     if is_list(outputs) and length(outputs) == length(inputs) do
@@ -71,7 +112,7 @@ defmodule Dala.Serving.Work do
     [Map.new(outputs, fn {name, buffer} -> {name, {Buffers.read(buffer), buffer.shape, buffer.dtype}} end)]
   end
 
-  defp run_model(%{model: model, takes: takes, shares: shares}, size, inputs) do
+  defp run_model(%{model: model, takes: takes, shares: shares} = work, size, inputs) do
     rows = for [{_, dims} | _] <- inputs, do: List.first(dims, 1)
     size = if shares, do: max(size, Enum.sum(rows)), else: nil
     columns = Enum.zip_with(inputs, & &1)
@@ -84,7 +125,9 @@ defmodule Dala.Serving.Work do
         end
       end
 
-    made = Runtime.run_model(to_string(model.name), for({ref, _} <- given, do: ref))
+    refs = for {ref, _} <- given, do: ref
+    name = to_string(model.name)
+    made = Runtime.run_model(name, refs) || (load_again(work) && Runtime.run_model(name, refs))
     for {ref, true} <- given, do: Runtime.free(ref)
     made = Error.unwrap!(made || {:error, Error.new(:unknown_model, "`#{model.name}` is not loaded")})
 
@@ -98,6 +141,10 @@ defmodule Dala.Serving.Work do
 
     if shares, do: apart(outputs, rows, size), else: [Map.new(outputs, &whole/1)]
   end
+
+  # A device that was opened again knows no model.
+  defp load_again(%{path: nil}), do: false
+  defp load_again(%{path: path}), do: match?({:ok, _}, model(path))
 
   # The rows of all, and as many of zeros as are missing.
   defp together([{data, dims}], nil, _element), do: {data, dims}

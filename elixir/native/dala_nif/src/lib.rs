@@ -850,10 +850,10 @@ fn desk(items: u32, bytes: u64, slots: u32) -> ResourceArc<Desk> {
     ResourceArc::new(Desk::new(items, bytes, slots))
 }
 
-/// The number of a key whose requests share runs of these sizes.
+/// The number of a key whose requests share runs of these sizes; `{size, microseconds}` of those that were tried.
 #[rustler::nif]
-fn desk_key(desk: ResourceArc<Desk>, sizes: Vec<u32>) -> u64 {
-    measured("desk_key", || desk.key(sizes))
+fn desk_key(desk: ResourceArc<Desk>, sizes: Vec<u32>, tried: Vec<(u32, u64)>) -> u64 {
+    measured("desk_key", || desk.key(sizes, &tried))
 }
 
 /// `{:ok, ticket}` or `{:error, {code, microseconds, text}}`.

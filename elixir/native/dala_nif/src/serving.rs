@@ -56,10 +56,13 @@ impl Desk {
         Time(self.start.elapsed())
     }
 
-    /// The number of a new key.
-    pub(crate) fn key(&self, sizes: Vec<u32>) -> u64 {
+    /// The number of a new key. What runs of some sizes take is known if they were tried.
+    pub(crate) fn key(&self, sizes: Vec<u32>, tried: &[(u32, u64)]) -> u64 {
         let mut state = lock(&self.state);
         let key = state.batcher.key(Sizes::new(sizes));
+        for (size, micros) in tried {
+            state.batcher.assume(key, *size, Duration::from_micros(*micros));
+        }
         state.keys.insert(key.number(), key);
         key.number()
     }

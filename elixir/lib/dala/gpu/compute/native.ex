@@ -130,7 +130,7 @@ defmodule Dala.Gpu.Compute.Native do
   def surface_info(_surface), do: nif()
 
   def desk(_items, _bytes, _slots), do: nif()
-  def desk_key(_desk, _sizes), do: nif()
+  def desk_key(_desk, _sizes, _tried), do: nif()
   def desk_offer(_desk, _request), do: nif()
   def desk_next(_desk), do: nif()
   def desk_finished(_desk, _batch, _how), do: nif()

@@ -36,11 +36,19 @@ defmodule Dala.Gpu.Compute.Server do
   """
   @spec device() :: {:ok, reference()} | {:error, Error.t()}
   def device do
-    case :persistent_term.get(@device, nil) do
+    case current() do
       nil -> if Native.not_loaded(), do: {:error, not_loaded()}, else: ask(__MODULE__, :device, @timeout)
       device -> {:ok, device}
     end
   end
+
+  @doc false
+  # The default device if it is open, otherwise nil.
+  def current, do: :persistent_term.get(@device, nil)
+
+  @doc false
+  # A device that is lost is opened anew, once for all who found out. What was on it is gone.
+  def reopen(lost), do: ask(__MODULE__, {:reopen, lost}, @timeout)
 
   defp not_loaded, do: Error.new(:nif_not_loaded, Native.not_loaded())
 
@@ -70,10 +78,15 @@ defmodule Dala.Gpu.Compute.Server do
 
   @impl true
   def handle_call(:device, from, state) do
-    case :persistent_term.get(@device, nil) do
+    case current() do
       nil -> {:noreply, open(%{state | asking: [from | state.asking]})}
       device -> {:reply, {:ok, device}, state}
     end
+  end
+
+  def handle_call({:reopen, lost}, from, state) do
+    if current() == lost, do: :persistent_term.erase(@device)
+    handle_call(:device, from, state)
   end
 
   @impl true
