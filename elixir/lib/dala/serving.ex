@@ -36,7 +36,7 @@ defmodule Dala.Serving do
 
   import Dala.Gpu.Compute.Argument, only: [must!: 4, options!: 2, text?: 1]
 
-  alias Dala.Gpu.Compute.{Error, Native, Pipeline}
+  alias Dala.Gpu.Compute.{Error, Native, Pipeline, Telemetry}
   alias Dala.ML.Model
   alias Dala.Serving.{Members, Server, Tensors, Work}
 
@@ -267,7 +267,7 @@ defmodule Dala.Serving do
   defp follow({:ok, {ticket, member, wait}}, call) do
     case Members.pid(member) do
       nil ->
-        follow(Native.routes_lost(call.routes, ticket, false), %{call | last: :node_lost})
+        again(Native.routes_lost(call.routes, ticket, false), :node_lost, call)
 
       pid ->
         # The alias takes one answer, and none after this process has stopped to wait.
@@ -281,6 +281,19 @@ defmodule Dala.Serving do
   defp follow({:error, %Error{} = error}, _call), do: {:error, error}
   defp follow({:error, refused}, call), do: {:error, refusal(refused, call)}
 
+  # The same after something happened to it on its way, `last`.
+  defp again(route, last, call) do
+    why =
+      case last do
+        {code, _, _} -> code
+        %Error{code: code} -> code
+        why -> why
+      end
+
+    if match?({:ok, _}, route), do: Telemetry.serving(:repeated, %{}, %{name: call.name, why: why})
+    follow(route, %{call | last: last})
+  end
+
   defp await(%{ref: ref, ticket: ticket} = trip, %{started: started, routes: routes} = call) do
     receive do
       {^ref, reply} ->
@@ -292,7 +305,7 @@ defmodule Dala.Serving do
       # With a connection the word that it has begun may be lost. From a process that ends, it comes before.
       {:DOWN, ^ref, :process, _, reason} ->
         perhaps = trip.ran or reason == :noconnection
-        follow(Native.routes_lost(routes, ticket, perhaps), %{call | last: :node_lost})
+        again(Native.routes_lost(routes, ticket, perhaps), :node_lost, call)
     after
       timeout(trip.until) -> late(trip, call)
     end
@@ -304,10 +317,10 @@ defmodule Dala.Serving do
   end
 
   defp answered({:refused, why, word}, trip, call),
-    do: follow(Native.routes_refused(call.routes, trip.ticket, word), %{call | last: why})
+    do: again(Native.routes_refused(call.routes, trip.ticket, word), why, call)
 
   defp answered({:lost, error, _word}, trip, call),
-    do: follow(Native.routes_lost(call.routes, trip.ticket, true), %{call | last: error})
+    do: again(Native.routes_lost(call.routes, trip.ticket, true), error, call)
 
   # The answer may have come in this moment.
   defp late(%{ref: ref} = trip, call) do
@@ -318,7 +331,7 @@ defmodule Dala.Serving do
     after
       0 ->
         send(trip.pid, {:cancel, ref})
-        follow(Native.routes_late(call.routes, trip.ticket), %{call | last: :late})
+        again(Native.routes_late(call.routes, trip.ticket), :late, call)
     end
   end
 

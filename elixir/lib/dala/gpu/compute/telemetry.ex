@@ -23,6 +23,7 @@ defmodule Dala.Gpu.Compute.Telemetry do
   | `[:dala, :serving, :batched]` | when requests were put together to run | `requests`, `items`, `size` |
   | `[:dala, :serving, :ran]` | when that ended | `duration`, `requests`, `items` |
   | `[:dala, :serving, :answered]` | when a request ended, however | `duration`, `waited`, `runs` |
+  | `[:dala, :serving, :repeated]` | when a caller asks another node, because of `why` | |
 
   Times are in native units. A call that fails without raising ends with `:stop`, and the metadata of that
   event has its error as `:error`. The metadata of `:exception` has `:kind`, `:reason` and `:stacktrace`. That of serving has the

@@ -1,0 +1,64 @@
+defmodule Fleet.Host do
+  @moduledoc false
+  # A node of the fleet: serves `:model` and `:function`, each batch in the time that MobileNetV2 takes for as many pictures on two cores,
+  # without the processor's work: the one by a device with that pace (`DALA_FAULTS`), the other asleep. Beside them Nx.Serving, if it is there.
+
+  # Milliseconds of a run, and of each item in it.
+  @run 1.1
+  @item 7.85
+  # Floats of an item.
+  @width 256
+
+  def width, do: @width
+  def sizes, do: [1, 2, 4, 8]
+  def millis(items), do: @run + @item * items
+
+  # What a device says that is as fast as that. It is told bytes that are written.
+  def pace, do: "slow #{@run}ms\npace #{Float.round(@width * 4 / @item, 2)}KB/s\n"
+
+  # Items in a second, if all runs are of the largest size.
+  def most, do: 8 * 1000 / millis(8)
+
+  # The first of a VM: what it serves is in its environment.
+  def main do
+    {:ok, _} = Application.ensure_all_started(:dala_compute)
+    model = System.get_env("FLEET_MODEL")
+    queue = [items: 64]
+    ours = if model, do: [{Dala.Serving, name: :model, model: model, batch: sizes(), queue: queue}], else: []
+    function = {Dala.Serving, name: :function, run: &__MODULE__.work/1, batch: sizes(), queue: queue}
+    {:ok, _} = Supervisor.start_link([function | ours] ++ nx(), strategy: :one_for_one, name: __MODULE__)
+    # Whoever asks for work that must not be done twice can look here how often it was.
+    :ets.new(:done, [:named_table, :public, :duplicate_bag])
+    IO.puts("serves")
+    Process.sleep(:infinity)
+  end
+
+  def work(inputs) do
+    Process.sleep(round(millis(length(inputs))))
+    for {:once, id} <- inputs, do: :ets.insert(:done, {id})
+    inputs
+  end
+
+  if Code.ensure_loaded?(Nx.Serving) do
+    defp nx do
+      {:ok, _} = Application.ensure_all_started(:nx)
+      timeout = String.to_integer(System.get_env("FLEET_NX_TIMEOUT", "10"))
+      serving = Nx.Serving.new(fn _options -> &__MODULE__.nx_work/1 end)
+      [{Nx.Serving, serving: serving, name: :nx, batch_size: 8, batch_timeout: timeout}]
+    end
+
+    def nx_work(batch) do
+      Process.sleep(round(millis(batch.size)))
+      Nx.Defn.jit_apply(&Function.identity/1, [batch])
+    end
+  else
+    defp nx, do: []
+  end
+
+  # What a model is given: numbers that say which request it is.
+  def floats(id), do: :binary.copy(<<id + 1.0::float-little-32>>, @width)
+
+  # What the model makes of it, by the file's name: `same.onnx` gives it back, `other.onnx` its negative.
+  def answer(id),
+    do: {floats(id), for(<<x::float-little-32 <- floats(id)>>, into: <<>>, do: <<-x::float-little-32>>)}
+end
