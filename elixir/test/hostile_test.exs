@@ -145,6 +145,7 @@ defmodule Dala.Gpu.Compute.HostileTest do
     {Serving, :stream, [:served, :frames, :run_options], :answers},
     {Serving, :drain, [:served], :done},
     {Serving, :info, [:served], :map},
+    {Serving, :report, [:served], :string},
     {ExCubecl, :available?, [], :boolean},
     {ExCubecl, :device_info, [], {:tuple, :map}},
     {ExCubecl, :device_count, [], {:tuple, :size}},
@@ -728,6 +729,8 @@ defmodule Dala.Gpu.Compute.HostileTest do
 
   defp argument(:server_options, pool) do
     what = pick(run: & &1, run: fn _ -> [] end, run: fn _ -> raise "no" end, model: argument(:model, pool))
+    pipeline = {argument(:pipeline, pool), argument(:buffer, pool), argument(:buffer, pool)}
+    what = if chance(20), do: {:pipeline, pipeline}, else: what
 
     [what, name: argument(:served, pool)]
     |> Enum.concat(some_of(batch: pick([[1, 2, 4], [3], []]), queue: pick([[], [items: 2], [slots: 2]])))

@@ -209,7 +209,10 @@ defmodule Dala.ServingTest do
       assert_raise ArgumentError, ~r/a served name must be/, fn -> Serving.run(nil, 1) end
       assert_raise ArgumentError, ~r/:deadline must be/, fn -> Serving.run(:x, 1, deadline: -1) end
       assert_raise ArgumentError, ~r/:lane must be/, fn -> Serving.run(:x, 1, lane: :fast) end
-      assert_raise ArgumentError, ~r/either :model or :run/, fn -> Serving.start_link(name: :x) end
+
+      assert_raise ArgumentError, ~r/one of :model, :pipeline and :run/, fn ->
+        Serving.start_link(name: :x)
+      end
 
       assert_raise ArgumentError, ~r/:batch must be/, fn ->
         Serving.start_link(name: :x, run: & &1, batch: [])
@@ -253,6 +256,21 @@ defmodule Dala.ServingTest do
       end
     end
 
+    test "is given a buffer of this node as it is" do
+      buffer = Dala.Gpu.Compute.buffer(Enum.to_list(1..12), {1, 3, 2, 2}, :f32)
+      before = Dala.Gpu.Compute.memory().live
+      for _ <- 1..10, do: assert(means(Serving.run(:means, buffer)) == {{1, 3, 1, 1}, [2.5, 6.5, 10.5]})
+      assert Dala.Gpu.Compute.read_list(buffer) == Enum.map(1..12, &(&1 / 1))
+      assert eventually(fn -> Dala.Gpu.Compute.memory().live <= before end)
+      Dala.Gpu.Compute.free(buffer)
+      assert {:error, %Error{}} = Serving.run(:means, buffer)
+    end
+
+    test "is tried out before it serves" do
+      assert %{queued: 0, expected_wait: %{default: wait}, taken: 0} = Serving.info(:means).here
+      assert wait > 0
+    end
+
     test "refuses what it does not take" do
       for {input, code} <- [
             {[1.0], :size_mismatch},
@@ -267,6 +285,31 @@ defmodule Dala.ServingTest do
           ] do
         assert {:error, %Error{code: ^code}} = Serving.run(:means, input)
       end
+    end
+  end
+
+  test "a pipeline serves one request after the other" do
+    alias Dala.Gpu.Compute
+    [input, output] = for _ <- 1..2, do: Compute.buffer_zeros({4}, :f32)
+    stage = %{op: :run_kernel, kernel: :scalar_add, inputs: [input], output: output, params: %{scalar: 9.0}}
+    pipeline = Compute.pipeline_add(Compute.pipeline(), stage)
+    serve(name: :nine_more, pipeline: {pipeline, input, output})
+
+    answers =
+      Task.async_stream(1..20, fn x -> {x, Serving.run(:nine_more, List.duplicate(x, 4))} end,
+        max_concurrency: 8
+      )
+
+    for {:ok, {x, answer}} <- answers do
+      assert {:ok, %{"output" => {binary, {4}, :f32}}} = answer
+      assert binary == :binary.copy(<<x + 9.0::float-little-32>>, 4)
+    end
+
+    assert {:error, %Error{code: :size_mismatch}} = Serving.run(:nine_more, [1.0])
+    assert Serving.report(:nine_more) =~ "20 done"
+
+    assert_raise ArgumentError, ~r/:slots must be 1 for a pipeline/, fn ->
+      Serving.start_link(name: :two_at_once, pipeline: {pipeline, input, output}, queue: [slots: 2])
     end
   end
 
