@@ -267,8 +267,10 @@ defmodule Dala.ServingTest do
     end
 
     test "is tried out before it serves" do
-      assert %{queued: 0, expected_wait: %{default: wait}, taken: 0} = Serving.info(:means).here
-      assert wait > 0
+      built = Dala.Gpu.Compute.stats().compilations
+      assert {:ok, _} = Serving.run(:means, List.duplicate(1.0, 12))
+      assert {:ok, _} = Serving.run(:means, List.duplicate(1.0, 96))
+      assert Dala.Gpu.Compute.stats().compilations == built
     end
 
     test "refuses what it does not take" do
@@ -316,7 +318,7 @@ defmodule Dala.ServingTest do
   describe "a cluster" do
     setup do
       case distributed() do
-        :ok -> {:ok, peers: for(_ <- 1..3, do: peer())}
+        :ok -> {:ok, peers: 1..3 |> Enum.map(fn _ -> peer() end) |> Enum.map(&started/1)}
         {:error, reason} -> {:ok, peers: [], reason: reason}
       end
     end
@@ -334,7 +336,7 @@ defmodule Dala.ServingTest do
             end)
           end
 
-        Process.sleep(150)
+        assert eventually(fn -> :erpc.call(victim, Serving, :info, [:squared]).here.done > 10 end)
         :erpc.cast(victim, :erlang, :halt, [137, [flush: false]])
         results = Task.await_many(callers, 60_000)
 
@@ -410,7 +412,12 @@ defmodule Dala.ServingTest do
     cookie = [~c"-setcookie", Atom.to_charlist(Node.get_cookie())]
     options = %{name: :peer.random_name(), host: ~c"127.0.0.1", longnames: true, wait_boot: 15_000}
     args = apart ++ cookie ++ [~c"-pa" | :code.get_path()]
-    {:ok, pid, node} = :peer.start(Map.put(options, :args, args))
+    # All at once: each takes some seconds.
+    Task.async(fn -> :peer.start(Map.put(options, :args, args)) end)
+  end
+
+  defp started(peer) do
+    {:ok, pid, node} = Task.await(peer, 30_000)
     on_exit(fn -> stop(pid) end)
     {:ok, _} = :erpc.call(node, :application, :ensure_all_started, [:dala_compute])
     {pid, node}

@@ -18,7 +18,9 @@ defmodule Dala.Serving.Tensors do
   end
 
   # The same request with the elements of its buffers, for whoever is asked.
-  def read(%{nodes: nodes} = request) when nodes in [[], [node()]],
+  def read(%{nodes: []} = request), do: request
+
+  def read(%{nodes: [node]} = request) when node == node(),
     do: %{request | input: here(request.input), nodes: []}
 
   def read(%{nodes: nodes}),

@@ -66,9 +66,13 @@ defmodule Dala.Serving.Work do
   def tried_shapes(%{tried: []}), do: nil
   def tried_shapes(%{takes: takes}), do: for({_, _, [_ | dims]} <- takes, do: dims)
 
-  # A file is loaded once, under its path: a server that is started again finds it.
+  # A file is loaded once: a server that is started again finds it, unless it has changed.
   defp model(path) when is_binary(path) do
-    name = "served: " <> Path.expand(path)
+    stamp = with {:ok, stat} <- File.stat(path), do: {stat.mtime, stat.size}
+
+    name =
+      "served_" <>
+        Base.encode16(:erlang.md5(:erlang.term_to_binary({Path.expand(path), stamp})), case: :lower)
 
     case Model.load(name, path) do
       {:error, %Error{code: :duplicate_kernel}} -> Model.fetch(name)
