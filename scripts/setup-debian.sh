@@ -10,6 +10,7 @@
 #  4. Python with virtual environments, for scripts/get-models.
 #  5. What windows need on X11, and an X server without a screen to test them on.
 #  6. gdb, which says where a process was that died, and faketime, by which tests make a clock jump.
+#  7. HAProxy, and what scripts/fleet makes hosts with.
 set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive
 
@@ -20,6 +21,7 @@ prefix=${XDG_DATA_HOME:-$HOME/.local/share}/tracel/$bundle
 packages=(build-essential pkg-config vulkan-tools libegl1 libgles2
   llvm-22-dev libpolly-22-dev liblld-22-dev libz3-dev libzstd-dev zlib1g-dev libxml2-dev
   elixir erlang-dev debootstrap python3-venv gdb faketime
+  haproxy curl iproute2 nftables ethtool iputils-ping
   xvfb libx11-xcb1 libxcursor1 libxi6 libxrandr2 libxkbcommon-x11-0)
 mesa=(mesa-vulkan-drivers libegl-mesa0 libgl1-mesa-dri)
 
