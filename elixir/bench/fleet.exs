@@ -213,14 +213,14 @@ defmodule Fleet.Trials do
     before = repeated()
     load = load(fleet, :model, seconds, part: 0.2)
     there = [:model, [rate: 0.15 * 5 * Host.most(), seconds: seconds], [deadline: 1_000, pure: true]]
-    :erpc.cast(name(4), fn -> :persistent_term.put(:result, apply(&Load.run_here/3, there)) end)
+    :erpc.cast(name(4), Load, :run_and_keep, there)
     Process.sleep(1_500)
     fleet(["split", 4, 5])
     Process.sleep(cut * 1_000)
     fleet(["heal"])
     meet(fleet)
     here = ended(load, before)
-    found = fn -> :erpc.call(name(4), :persistent_term, :get, [:result, nil]) end
+    found = fn -> :erpc.call(name(4), Load, :kept, []) end
     true = eventually(fn -> found.() != nil end, 60)
     {fleet, Map.merge(here, found.(), fn _, a, b -> if is_float(a), do: max(a, b), else: a + b end)}
   end

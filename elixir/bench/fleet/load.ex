@@ -29,8 +29,11 @@ defmodule Fleet.Load do
     result
   end
 
-  # On another node: what it is given are terms, and no functions.
-  def run_here(what, how, options), do: run(asks(what, options), how, options)
+  # On another node, which knows none of the functions of this one; what came of it is asked for later.
+  def run_and_keep(what, how, options),
+    do: :persistent_term.put(__MODULE__, run(asks(what, options), how, options))
+
+  def kept, do: :persistent_term.get(__MODULE__, nil)
 
   defp arrive(watch, at, till, rate, number) do
     time = now()
