@@ -236,7 +236,9 @@ defmodule Fleet.Trials do
       Process.sleep(1_000)
     end
 
-    {fleet, ended(load, before)}
+    result = ended(load, before)
+    losses = for host <- 1..5, do: :erpc.call(name(host), Dala.Serving, :info, [:model]).here.device_losses
+    {fleet, Map.merge(result, %{devices_lost: Enum.sum(losses), to_lose: seconds - 1})}
   end
 
   def trial("1,000 callers killed", short?) do
@@ -394,6 +396,7 @@ defmodule Fleet.Trials do
         50
       )
 
+  defp right?("device lost", result), do: result.devices_lost == result.to_lose
   defp right?("120 %", result), do: result.after_deadline < 100 and result.memory_grown < 1.1
   defp right?(_, _), do: true
 

@@ -190,7 +190,7 @@ impl Backend for Identity {
             running: 0,
             expected_wait: Duration::ZERO,
         });
-        let device = DeviceLoad { name: "none".into(), busy: 0.0, memory_bytes: 0, budget_bytes: None };
+        let device = DeviceLoad { name: "none".into(), busy: 0.0, memory_bytes: 0, budget_bytes: None, lost: 0 };
         Load { models: models.collect(), devices: vec![device], ..Load::default() }
     }
 

@@ -46,6 +46,8 @@ pub struct DeviceLoad {
     pub memory_bytes: u64,
     /// Memory that may be used, if that is limited.
     pub budget_bytes: Option<u64>,
+    /// How often it was lost and opened again.
+    pub lost: usize,
 }
 
 /// What one version of a model did since it was loaded.

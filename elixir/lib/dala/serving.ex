@@ -167,7 +167,8 @@ defmodule Dala.Serving do
       out whether it is back), and in how many milliseconds it would answer, `:expected_wait`
     * `:in_flight` - requests of this node that are with them; `:repeats_left` - how many may be sent again now
     * `:here` - nil, or what this node does as a server: requests and items that wait and run, room and expected waits (in microseconds) by
-      lane, whether it is `:draining`, and how many requests were `:taken`, `:refused`, `:done`, `:failed`, `:expired`, ...
+      lane, whether it is `:draining`, and how many requests were `:taken`, `:refused`, `:done`, `:failed`, `:expired`, ...; and runs
+      in which the device was lost, `:device_losses`
 
       iex> {:ok, _server} = Dala.Serving.start_link(name: :known, run: & &1)
       iex> {:ok, 1} = Dala.Serving.run(:known, 1)

@@ -507,6 +507,7 @@ impl Backend for House {
             busy: self.0.busy_share(),
             memory_bytes: opened.device.live_bytes(),
             budget_bytes: budget.map(|memory| memory.budget).filter(|budget| *budget < u64::MAX),
+            lost: opened.number,
         };
         let items = f64::from(load.queued_items + load.running_items) / f64::from(self.0.options.limits.items.max(1));
         let bytes = load.bytes as f64 / self.0.options.limits.bytes.max(1) as f64;

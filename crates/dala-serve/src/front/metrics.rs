@@ -191,6 +191,8 @@ fn load_figures(load: &Load, out: &mut String) {
     gauge(out, "dala_device_busy", "The share of the last seconds in which a device worked.", busy);
     let memory = load.devices.iter().map(|each| (device(each), each.memory_bytes));
     gauge(out, "dala_device_memory_bytes", "Memory of a device that is in use.", memory);
+    head(out, "dala_device_lost_total", "counter", "How often a device was lost and opened again.");
+    load.devices.iter().for_each(|each| line(out, "dala_device_lost_total", &device(each), each.lost));
 }
 
 fn gauge<V: std::fmt::Display>(out: &mut String, name: &str, help: &str, lines: impl IntoIterator<Item = (String, V)>) {

@@ -58,6 +58,7 @@ pub(crate) fn status(shared: &Shared) -> Value {
             "busy": device.busy,
             "memory_bytes": device.memory_bytes,
             "budget_bytes": device.budget_bytes,
+            "lost": device.lost,
         })).collect::<Vec<_>>(),
     })
 }

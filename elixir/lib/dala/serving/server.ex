@@ -47,7 +47,17 @@ defmodule Dala.Serving.Server do
       members: nil,
       # Nil, or those who wait until nothing is left.
       drains: nil,
-      counts: %{taken: 0, refused: 0, batches: 0, done: 0, failed: 0, lost: 0, expired: 0, left: 0}
+      counts: %{
+        taken: 0,
+        refused: 0,
+        batches: 0,
+        done: 0,
+        failed: 0,
+        lost: 0,
+        expired: 0,
+        left: 0,
+        device_losses: 0
+      }
     }
 
     with {:ok, state} <- join(state), do: {:ok, state}, else: ({:error, reason} -> {:stop, reason})
@@ -199,6 +209,7 @@ defmodule Dala.Serving.Server do
     :ok = Native.desk_finished(state.desk, batch, how)
     duration = System.monotonic_time() - began
     report(state, :ran, %{duration: duration, requests: length(tickets), items: items}, %{outcome: how})
+    state = if how == :lost, do: count(state, :device_losses), else: state
     {outputs, error} = if how == :done, do: {Map.new(Enum.zip(tickets, made)), nil}, else: {%{}, made}
     %{state | runs: runs} |> settle(outputs, error) |> next()
   end

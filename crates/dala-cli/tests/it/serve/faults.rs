@@ -58,6 +58,10 @@ fn a_device_that_is_lost_again_and_again() {
     println!("the device lost {times} times: {tally}");
     assert!(tally.answered > tally.refusals(), "{tally}");
     assert!(tally.refused.keys().all(|code| code == "device_lost"), "{tally}");
+    let (_, metrics) = get(server.http, "GET", "/metrics");
+    let lost = metrics.lines().find_map(|line| line.strip_prefix("dala_device_lost_total{device=\"cpu\"} "));
+    let lost: usize = lost.and_then(|lost| lost.parse().ok()).unwrap_or_else(|| panic!("{metrics}"));
+    assert!(lost > times / 2 && lost <= times, "lost {lost} times");
 
     // While it cannot be opened, requests are refused and not kept.
     server.tell("gone");
