@@ -1,8 +1,9 @@
 """What a full mesh of Erlang nodes costs: starts small nodes on this machine, and prints a row for each size.
 
-    python3 benches/fleet/mesh.py [--idle SECONDS] [SIZE...] > mesh.csv
+    python3 benches/fleet/mesh.py [--star] [--idle SECONDS] [SIZE...] > mesh.csv
 
-Nodes have one scheduler, an `epmd` of their own on another port, and the loopback only. All of them end with this program.
+Nodes have one scheduler, an `epmd` of their own on another port, and the loopback only. All of them end with this program. With
+`--star` only the first is connected to all others, as a caller's node that servers need not know each other for.
 """
 
 import argparse
@@ -19,7 +20,7 @@ import threading
 import time
 
 PORT = "4470"
-COLUMNS = "nodes,connections,connect_s,rss_alone_mb,rss_mb,pss_mb,cpu_alone_ms_min,cpu_ms_min,pg_median_ms,pg_worst_ms"
+COLUMNS = "nodes,connections,connect_s,connect_cpu_s,rss_alone_mb,rss_mb,pss_mb,cpu_alone_ms_min,cpu_ms_min,pg_median_ms,pg_worst_ms"
 # Of all nodes, so that a wrong argument does not fill the machine.
 MOST_MB = 8000
 ROUNDS = 20
@@ -44,9 +45,10 @@ class Said:
 class Node:
     """One Erlang node."""
 
-    def __init__(self, number, size, folder, cookie, said):
+    def __init__(self, number, size, star, folder, cookie, said):
         words = ["erl", "+S", "1:1", "+SDcpu", "1:1", "+SDio", "1", "+A", "1", "-noshell", "-pa", folder]
         words += ["-name", f"n{number}@127.0.0.1", "-setcookie", cookie]
+        words += ["-connect_all", "false"] if star else []
         words += ["-kernel", "inet_dist_use_interface", "{127,0,0,1}", "-run", "mesh", "start", "-extra", str(size)]
         here = {**os.environ, "ERL_EPMD_PORT": PORT, "ERL_EPMD_ADDRESS": "127.0.0.1", "HOME": folder}
         self.process = subprocess.Popen(
@@ -84,25 +86,25 @@ def idle(nodes, seconds):
     return statistics.mean(node.processor() - was for node, was in zip(nodes, before)) * 60 / seconds
 
 
-def joins(nodes, said):
+def joins(nodes, star, said):
     """Milliseconds until the last node has seen that a process of one joined a group."""
     took = []
     for turn in range(ROUNDS):
-        node = nodes[turn % len(nodes)]
+        node = nodes[1 + turn % (len(nodes) - 1)]
         node.tell("join")
         [(started, _)] = said.wait_for("join", 1, 10)
         # Its own node sees it, too.
-        took.append((max(at for at, _ in said.wait_for("seen", len(nodes), 30)) - started) / 1e3)
+        took.append((max(at for at, _ in said.wait_for("seen", 2 if star else len(nodes), 30)) - started) / 1e3)
         node.tell("leave")
         time.sleep(0.3)
     return took
 
 
-def measure(size, seconds, folder):
+def measure(size, seconds, star, folder):
     said, cookie, nodes = Said(), secrets.token_hex(16), []
     try:
         for number in range(1, size + 1):
-            nodes.append(Node(number, size, folder, cookie, said))
+            nodes.append(Node(number, size, star, folder, cookie, said))
             if number % 4 == 0:
                 said.wait_for("ready", 4, 60)
         said.wait_for("ready", size % 4, 60)
@@ -111,19 +113,21 @@ def measure(size, seconds, folder):
         if alone * size > MOST_MB:
             raise SystemExit(f"{size} nodes of {alone:.0f} MB are too many")
         idle_alone = idle(nodes, seconds)
+        before = sum(node.processor() for node in nodes)
         nodes[0].tell("connect")
         [(started, _)] = said.wait_for("connect", 1, 10)
-        connected = (max(at for at, _ in said.wait_for("full", size, 300)) - started) / 1e6
+        connected = (max(at for at, _ in said.wait_for("full", 1 if star else size, 300)) - started) / 1e6
         time.sleep(10)
+        spent = (sum(node.processor() for node in nodes) - before) / 1e3
         idle_connected = idle(nodes, seconds)
         memory = [node.memory() for node in nodes]
-        took = joins(nodes, said)
+        took = joins(nodes, star, said)
         for node in nodes:
             node.tell("count")
         connections = sum(count for _, count in said.wait_for("count", size, 30)) // 2
         rss, pss = (statistics.mean(column) for column in zip(*memory))
         return (
-            f"{size},{connections},{connected:.3f},{alone:.1f},{rss:.1f},{pss:.1f},{idle_alone:.1f},{idle_connected:.1f},"
+            f"{size},{connections},{connected:.3f},{spent:.2f},{alone:.1f},{rss:.1f},{pss:.1f},{idle_alone:.1f},{idle_connected:.1f},"
             f"{statistics.median(took):.2f},{max(took):.2f}"
         )
     finally:
@@ -135,6 +139,7 @@ def measure(size, seconds, folder):
 
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("--star", action="store_true")
     parser.add_argument("--idle", type=float, default=60)
     parser.add_argument("sizes", nargs="*", type=int, default=[10, 20, 40, 80, 120])
     arguments = parser.parse_args()
@@ -145,7 +150,7 @@ def main():
         try:
             print(COLUMNS, flush=True)
             for size in arguments.sizes:
-                print(measure(size, arguments.idle, folder), flush=True)
+                print(measure(size, arguments.idle, arguments.star, folder), flush=True)
         finally:
             names.kill()
             names.wait()

@@ -1,5 +1,7 @@
 //! Rows of tables, for readers and for programs.
 
+use std::fs::File;
+use std::io::Write;
 use std::time::Instant;
 
 use crate::settings::Settings;
@@ -29,15 +31,24 @@ const COLUMNS: [&str; 18] = [
 ];
 
 /// The columns of a time line.
-const LINE: [&str; 8] = ["what", "nodes", "how", "second", "in time/s", "refused/s", "p50 ms", "p99 ms"];
+const LINE: &str = "what,nodes,how,second,in time/s,refused/s,p50 ms,p99 ms";
 
 pub(crate) struct Rows {
     pub(crate) settings: Settings,
+    line: Option<File>,
+}
+
+fn problem(error: std::io::Error) -> String {
+    format!("the time line cannot be written: {error}")
 }
 
 impl Rows {
-    pub(crate) fn new(settings: Settings) -> Rows {
-        Rows { settings }
+    pub(crate) fn new(settings: Settings) -> Result<Rows, String> {
+        let mut line = settings.line.as_ref().map(File::create).transpose().map_err(problem)?;
+        if let Some(file) = &mut line {
+            writeln!(file, "{LINE}").map_err(problem)?;
+        }
+        Ok(Rows { settings, line })
     }
 
     /// How many nodes there are, one after the other.
@@ -46,21 +57,16 @@ impl Rows {
         if own.is_empty() { usual.to_vec().into_iter() } else { own.clone().into_iter() }
     }
 
-    fn columns(&self) -> &'static [&'static str] {
-        if self.settings.line { &LINE } else { &COLUMNS }
-    }
-
     /// Rows for programs have one head for all tables, and those of the agreement their own.
     pub(crate) fn head_of_all(&self) {
         if self.settings.csv && self.settings.names != ["agree"] {
-            println!("{}", self.columns().join(","));
+            println!("{}", COLUMNS.join(","));
         }
     }
 
     pub(crate) fn head(&self, name: &str) {
         if !self.settings.csv && name != "agree" {
-            let columns = self.columns();
-            println!("\n{name}\n\n| {} |\n|{}", columns.join(" | "), "---|".repeat(columns.len()));
+            println!("\n{name}\n\n| {} |\n|{}", COLUMNS.join(" | "), "---|".repeat(COLUMNS.len()));
         }
     }
 
@@ -77,8 +83,8 @@ impl Rows {
         let started = Instant::now();
         let figures = scenario.run();
         let wall = started.elapsed().as_secs_f64();
-        if self.settings.line {
-            return self.line(what, &scenario, &figures);
+        if let Err(error) = self.write_line(what, &scenario, &figures) {
+            eprintln!("{}", problem(error));
         }
         let note = note(&figures);
         self.print(&[
@@ -103,21 +109,24 @@ impl Rows {
         ]);
     }
 
-    /// A row for each part of the time that a scenario has.
-    fn line(&self, what: &str, scenario: &Scenario, figures: &Figures) {
+    /// A row for each part of the time that a scenario has, if somebody wants them.
+    fn write_line(&self, what: &str, scenario: &Scenario, figures: &Figures) -> std::io::Result<()> {
+        let Some(mut file) = self.line.as_ref() else { return Ok(()) };
         let part_seconds = PART as f64 / SECOND as f64;
         for (number, part) in figures.line.iter().enumerate() {
-            self.print(&[
-                what.to_owned(),
-                scenario.nodes.to_string(),
-                scenario.how.name().to_owned(),
-                format!("{:.1}", number as f64 * part_seconds),
-                format!("{:.0}", f64::from(part.in_time) / part_seconds),
-                format!("{:.0}", f64::from(part.refused) / part_seconds),
-                format!("{:.1}", percentile(&part.took, 500)),
-                format!("{:.1}", percentile(&part.took, 990)),
-            ]);
+            writeln!(
+                file,
+                "{what},{},{},{:.1},{:.0},{:.0},{:.1},{:.1}",
+                scenario.nodes,
+                scenario.how.name(),
+                number as f64 * part_seconds,
+                f64::from(part.in_time) / part_seconds,
+                f64::from(part.refused) / part_seconds,
+                percentile(&part.took, 500),
+                percentile(&part.took, 990),
+            )?;
         }
+        Ok(())
     }
 
     pub(crate) fn head_of_agreement(&self) {

@@ -11,8 +11,8 @@ pub(crate) struct Settings {
     pub(crate) names: Vec<String>,
     /// `--csv`: rows for programs.
     pub(crate) csv: bool,
-    /// `--line`: instead of one row each, one for each tenth of a second.
-    pub(crate) line: bool,
+    /// `--line line.csv`: a file for rows of each tenth of a second.
+    pub(crate) line: Option<String>,
     /// `--nodes 8,100`: instead of the sizes that a table has.
     pub(crate) nodes: Vec<usize>,
     /// `--callers 16`: nodes that ask, each with a router of its own.
@@ -54,7 +54,6 @@ impl Settings {
         while let Some(word) = words.next() {
             match word.as_str() {
                 "--csv" => settings.csv = true,
-                "--line" => settings.line = true,
                 option if option.starts_with("--") => {
                     let value = words.next().ok_or(format!("{option} needs a value"))?;
                     settings.set(option, &value)?;
@@ -67,6 +66,7 @@ impl Settings {
 
     fn set(&mut self, option: &str, value: &str) -> Result<(), String> {
         match option {
+            "--line" => self.line = Some(value.to_owned()),
             "--nodes" => self.nodes = value.split(',').map(number).collect::<Result<_, _>>()?,
             "--callers" => self.callers = Some(number(value)?),
             "--people" => self.people = Some(number(value)?),
