@@ -49,7 +49,9 @@ fn nothing(_: &Figures) -> String {
 
 fn loads(rows: &Rows, nodes: &[usize]) {
     for nodes in rows.sizes(nodes) {
-        for (load, how) in [0.5, 0.8, 0.95, 1.2].into_iter().flat_map(|load| How::ALL.map(|how| (load, how))) {
+        for (load, how) in
+            [0.5, 0.8, 0.95, 1.2].into_iter().flat_map(|load| rows.ways().iter().map(move |how| (load, *how)))
+        {
             let seconds = (1000 / nodes as u64).clamp(5, 100);
             rows.add("steady", scenarios::load(nodes, how, load, seconds), nothing);
         }
@@ -61,7 +63,7 @@ fn million(rows: &Rows) {
 }
 
 fn killed(rows: &Rows) {
-    for (nodes, how) in rows.sizes(&[100, 1000]).flat_map(|nodes| How::ALL.map(|how| (nodes, how))) {
+    for (nodes, how) in rows.sizes(&[100, 1000]).flat_map(|nodes| rows.ways().iter().map(move |how| (nodes, *how))) {
         rows.add("connections break", scenarios::killed(nodes, how, false, 100), nothing);
         rows.add("the same; half pure", scenarios::killed(nodes, how, false, 50), nothing);
         rows.add("silently", scenarios::killed(nodes, how, true, 100), nothing);
@@ -69,7 +71,7 @@ fn killed(rows: &Rows) {
 }
 
 fn restart(rows: &Rows) {
-    for (nodes, how) in rows.sizes(&[8, 100]).flat_map(|nodes| How::ALL.map(|how| (nodes, how))) {
+    for (nodes, how) in rows.sizes(&[8, 100]).flat_map(|nodes| rows.ways().iter().map(move |how| (nodes, *how))) {
         rows.add("told", scenarios::restarts(nodes, how, true), nothing);
         rows.add("found out", scenarios::restarts(nodes, how, false), nothing);
     }
@@ -77,7 +79,7 @@ fn restart(rows: &Rows) {
 
 fn slow(rows: &Rows) {
     for (nodes, load) in rows.sizes(&[8, 100]).flat_map(|nodes| [(nodes, 0.5), (nodes, 0.8)]) {
-        for how in How::ALL {
+        for how in rows.ways().iter().copied() {
             let note = |figures: &Figures| format!("the slow one has {:.2} of its part", figures.of_first());
             rows.add("one is slow", scenarios::slow(nodes, how, load), note);
         }
@@ -86,14 +88,14 @@ fn slow(rows: &Rows) {
 
 fn hot(rows: &Rows) {
     for (nodes, load) in rows.sizes(&[8, 100]).flat_map(|nodes| [(nodes, 0.5), (nodes, 0.8)]) {
-        for how in How::ALL {
+        for how in rows.ways().iter().copied() {
             rows.add("one model is hot", scenarios::hot(nodes, how, load), nothing);
         }
     }
 }
 
 fn cut(rows: &Rows) {
-    for (nodes, how) in rows.sizes(&[8, 100]).flat_map(|nodes| How::ALL.map(|how| (nodes, how))) {
+    for (nodes, how) in rows.sizes(&[8, 100]).flat_map(|nodes| rows.ways().iter().map(move |how| (nodes, *how))) {
         let scenario = scenarios::cut(nodes, how);
         let usual = 0.95 * scenario.load * scenario.table.saturation() * nodes as f64;
         let note = |figures: &Figures| format!("as before after {:.1} s", figures.seconds_until(MENDED, usual));
@@ -104,9 +106,9 @@ fn cut(rows: &Rows) {
 /// What the first picture of `docs/SCALING.md` shows.
 fn curve(rows: &Rows) {
     for (nodes, load) in rows.sizes(&[1000]).flat_map(|nodes| LOADS.map(|load| (nodes, load))) {
-        for how in How::ALL {
+        for how in rows.ways().iter().copied() {
             let scenario = Scenario::new(CORES, nodes, how, load);
-            rows.add("cores", Scenario { until: 4 * SECOND, ..scenario }, nothing);
+            rows.add("cores", Scenario { until: 2 * SECOND, ..scenario }, nothing);
         }
     }
 }
@@ -115,9 +117,9 @@ fn curve(rows: &Rows) {
 fn gpu(rows: &Rows) {
     let loads = [0.1, 0.3, 0.47, 0.6, 0.8, 0.9, 1.0, 1.1, 1.2];
     for (nodes, load) in rows.sizes(&[1000]).flat_map(|nodes| loads.map(|load| (nodes, load))) {
-        for how in How::ALL {
-            let scenario = Scenario { callers: 8, warm: 200 * MILLI, ..Scenario::new(GPU, nodes, how, load) };
-            rows.add("like a GPU", Scenario { until: 600 * MILLI, ..scenario }, nothing);
+        for how in rows.ways().iter().copied() {
+            let scenario = Scenario { callers: 8, warm: 100 * MILLI, ..Scenario::new(GPU, nodes, how, load) };
+            rows.add("like a GPU", Scenario { until: 300 * MILLI, ..scenario }, nothing);
         }
     }
 }
@@ -125,8 +127,8 @@ fn gpu(rows: &Rows) {
 /// The more nodes ask, the less each hears of those that answer.
 fn callers(rows: &Rows) {
     for (nodes, callers) in rows.sizes(&[1000]).flat_map(|nodes| [1, 4, 16, 64, 256].map(|callers| (nodes, callers))) {
-        for how in How::ALL {
-            let scenario = Scenario { callers, until: 6 * SECOND, ..Scenario::new(CORES, nodes, how, 0.8) };
+        for how in rows.ways().iter().copied() {
+            let scenario = Scenario { callers, until: 4 * SECOND, ..Scenario::new(CORES, nodes, how, 0.8) };
             rows.add("so many callers' nodes", scenario, nothing);
         }
     }

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::time::Instant;
 
 use crate::settings::Settings;
+use crate::simulation::callers::How;
 use crate::simulation::figures::{Figures, PART, percentile};
 use crate::simulation::{SECOND, Scenario};
 
@@ -55,6 +56,11 @@ impl Rows {
     pub(crate) fn sizes(&self, usual: &[usize]) -> std::vec::IntoIter<usize> {
         let own = &self.settings.nodes;
         if own.is_empty() { usual.to_vec().into_iter() } else { own.clone().into_iter() }
+    }
+
+    /// The ways to choose that are compared.
+    pub(crate) fn ways(&self) -> &[How] {
+        if self.settings.how.is_empty() { &How::ALL } else { &self.settings.how }
     }
 
     /// Rows for programs have one head for all tables, and those of the agreement their own.

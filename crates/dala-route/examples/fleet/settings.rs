@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::simulation::callers::How;
 use crate::simulation::{MILLI, Scenario};
 
 /// Each is a word and a value, such as `--callers 16`.
@@ -15,6 +16,8 @@ pub(crate) struct Settings {
     pub(crate) line: Option<String>,
     /// `--nodes 8,100`: instead of the sizes that a table has.
     pub(crate) nodes: Vec<usize>,
+    /// `--how ours,random`: which ways to choose are compared; all if none is named.
+    pub(crate) how: Vec<How>,
     /// `--callers 16`: nodes that ask, each with a router of its own.
     callers: Option<usize>,
     /// `--people 50`: those whom requests are of, and who have turns at every node.
@@ -43,6 +46,11 @@ fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("`{text}` is no such number"))
 }
 
+fn way(text: &str) -> Result<How, String> {
+    let found = How::ALL.into_iter().find(|how| how.name() == text);
+    found.ok_or(format!("`{text}` is none of {}", How::ALL.map(How::name).join(", ")))
+}
+
 fn run(text: &str) -> Result<(u32, f64), String> {
     let (size, ms) = text.split_once(':').ok_or(format!("`{text}` is not like 8:64"))?;
     Ok((number(size)?, number(ms)?))
@@ -68,6 +76,7 @@ impl Settings {
         match option {
             "--line" => self.line = Some(value.to_owned()),
             "--nodes" => self.nodes = value.split(',').map(number).collect::<Result<_, _>>()?,
+            "--how" => self.how = value.split(',').map(way).collect::<Result<_, _>>()?,
             "--callers" => self.callers = Some(number(value)?),
             "--people" => self.people = Some(number(value)?),
             "--closed" => self.closed = number(value)?,
