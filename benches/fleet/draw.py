@@ -91,10 +91,6 @@ class Panel:
         self.out.append(f'<line class="mark" x1="{at:.1f}" x2="{at:.1f}" y1="{self.top}" y2="{self.top + HEIGHT}"/>')
         self.out.append(text(at + (-6 if end else 6), self.top + 16, words, end.strip()))
 
-    def say(self, line, words):
-        """A remark inside of the area, from above."""
-        self.out.append(text(self.left + 14, self.top + 18 + 16 * line, words))
-
 
 def picture(path, title, about, panels, legend=WAYS):
     lines = (len(panels) + 1) // 2
@@ -154,15 +150,18 @@ def events(folder, images):
     ]
     panels = []
     for place, (what, name, column, x_ticks, y_ticks, at, words) in enumerate(shown):
-        panel = Panel(place, name, "seconds", x_ticks, y_ticks)
+        refused = []
+        for way, _ in WAYS:
+            own = [row for row in found if row["what"] == what and row["how"] == way]
+            if own:
+                refused.append(f"{dict(WAYS)[way]} {sum(float(row['refused/s']) / 10 for row in own):,.0f}")
+        panel = Panel(place, name, "seconds; refused: " + ", ".join(refused), x_ticks, y_ticks)
         if at:
             panel.mark(at, words)
-        refused = []
         for way, points in by_way(found, "second", column, what=what):
+            if not points:
+                continue
             panel.curve(KINDS[way], [point for point in points if x_ticks[0] <= point[0] <= x_ticks[-1] - 0.1])
-            count = sum(float(row["refused/s"]) / 10 for row in found if row["what"] == what and row["how"] == way)
-            refused.append(f"{dict(WAYS)[way]} {count:,.0f}")
-        panel.say(0 if not at else 1, "refused: " + ", ".join(reversed(refused)))
         panels.append(panel)
     picture(images / "fleet_events.svg", "What happens when something happens", "1,000 simulated nodes of two cores, 70 % load, 60 % in the last; by when callers were answered", panels)
 

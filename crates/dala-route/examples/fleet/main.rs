@@ -49,11 +49,11 @@ fn nothing(_: &Figures) -> String {
 
 fn loads(rows: &Rows, nodes: &[usize]) {
     for nodes in rows.sizes(nodes) {
-        for (load, how) in
-            [0.5, 0.8, 0.95, 1.2].into_iter().flat_map(|load| rows.ways().iter().map(move |how| (load, *how)))
-        {
-            let seconds = (1000 / nodes as u64).clamp(5, 100);
-            rows.add("steady", scenarios::load(nodes, how, load, seconds), nothing);
+        for load in rows.loads(&[0.5, 0.8, 0.95, 1.2]) {
+            for how in rows.ways() {
+                let seconds = (1000 / nodes as u64).clamp(5, 100);
+                rows.add("steady", scenarios::load(nodes, *how, load, seconds), nothing);
+            }
         }
     }
 }
@@ -78,18 +78,22 @@ fn restart(rows: &Rows) {
 }
 
 fn slow(rows: &Rows) {
-    for (nodes, load) in rows.sizes(&[8, 100]).flat_map(|nodes| [(nodes, 0.5), (nodes, 0.8)]) {
-        for how in rows.ways().iter().copied() {
-            let note = |figures: &Figures| format!("the slow one has {:.2} of its part", figures.of_first());
-            rows.add("one is slow", scenarios::slow(nodes, how, load), note);
+    let note = |figures: &Figures| format!("the slow one has {:.2} of its part", figures.of_first());
+    for nodes in rows.sizes(&[8, 100]) {
+        for load in rows.loads(&[0.5, 0.8]) {
+            for how in rows.ways() {
+                rows.add("one is slow", scenarios::slow(nodes, *how, load), note);
+            }
         }
     }
 }
 
 fn hot(rows: &Rows) {
-    for (nodes, load) in rows.sizes(&[8, 100]).flat_map(|nodes| [(nodes, 0.5), (nodes, 0.8)]) {
-        for how in rows.ways().iter().copied() {
-            rows.add("one model is hot", scenarios::hot(nodes, how, load), nothing);
+    for nodes in rows.sizes(&[8, 100]) {
+        for load in rows.loads(&[0.5, 0.8]) {
+            for how in rows.ways() {
+                rows.add("one model is hot", scenarios::hot(nodes, *how, load), nothing);
+            }
         }
     }
 }
@@ -103,33 +107,40 @@ fn cut(rows: &Rows) {
     }
 }
 
-/// What the first picture of `docs/SCALING.md` shows.
+/// What the first picture of `docs/SCALING.md` shows. Where more comes than goes, queues fill first.
 fn curve(rows: &Rows) {
-    for (nodes, load) in rows.sizes(&[1000]).flat_map(|nodes| LOADS.map(|load| (nodes, load))) {
-        for how in rows.ways().iter().copied() {
-            let scenario = Scenario::new(CORES, nodes, how, load);
-            rows.add("cores", Scenario { until: 2 * SECOND, ..scenario }, nothing);
+    for nodes in rows.sizes(&[1000]) {
+        for load in rows.loads(&LOADS) {
+            for how in rows.ways() {
+                let warm = if load < 0.95 { SECOND } else { 4 * SECOND };
+                let scenario = Scenario::new(CORES, nodes, *how, load);
+                rows.add("cores", Scenario { warm, until: warm + SECOND, ..scenario }, nothing);
+            }
         }
     }
 }
 
 /// The same with devices like GPUs, for a shorter time: 47 % are a million requests in a second.
 fn gpu(rows: &Rows) {
-    let loads = [0.1, 0.3, 0.47, 0.6, 0.8, 0.9, 1.0, 1.1, 1.2];
-    for (nodes, load) in rows.sizes(&[1000]).flat_map(|nodes| loads.map(|load| (nodes, load))) {
-        for how in rows.ways().iter().copied() {
-            let scenario = Scenario { callers: 8, warm: 100 * MILLI, ..Scenario::new(GPU, nodes, how, load) };
-            rows.add("like a GPU", Scenario { until: 300 * MILLI, ..scenario }, nothing);
+    for nodes in rows.sizes(&[1000]) {
+        for load in rows.loads(&[0.1, 0.3, 0.47, 0.6, 0.8, 0.9, 1.0, 1.1, 1.2]) {
+            for how in rows.ways() {
+                let warm = if load < 0.95 { 100 * MILLI } else { 600 * MILLI };
+                let scenario = Scenario { callers: 8, ..Scenario::new(GPU, nodes, *how, load) };
+                rows.add("like a GPU", Scenario { warm, until: warm + 200 * MILLI, ..scenario }, nothing);
+            }
         }
     }
 }
 
 /// The more nodes ask, the less each hears of those that answer.
 fn callers(rows: &Rows) {
-    for (nodes, callers) in rows.sizes(&[1000]).flat_map(|nodes| [1, 4, 16, 64, 256].map(|callers| (nodes, callers))) {
-        for how in rows.ways().iter().copied() {
-            let scenario = Scenario { callers, until: 4 * SECOND, ..Scenario::new(CORES, nodes, how, 0.8) };
-            rows.add("so many callers' nodes", scenario, nothing);
+    for nodes in rows.sizes(&[1000]) {
+        for callers in [1, 4, 16, 64, 256] {
+            for how in rows.ways() {
+                let scenario = Scenario { callers, until: 4 * SECOND, ..Scenario::new(CORES, nodes, *how, 0.8) };
+                rows.add("so many callers' nodes", scenario, nothing);
+            }
         }
     }
 }

@@ -58,6 +58,12 @@ impl Rows {
         if own.is_empty() { usual.to_vec().into_iter() } else { own.clone().into_iter() }
     }
 
+    /// How much is asked, one after the other, of what all devices can do.
+    pub(crate) fn loads(&self, usual: &[f64]) -> Vec<f64> {
+        let own = &self.settings.load;
+        if own.is_empty() { usual.to_vec() } else { own.iter().map(|percent| percent / 100.0).collect() }
+    }
+
     /// The ways to choose that are compared.
     pub(crate) fn ways(&self) -> &[How] {
         if self.settings.how.is_empty() { &How::ALL } else { &self.settings.how }

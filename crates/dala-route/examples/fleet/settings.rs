@@ -16,6 +16,8 @@ pub(crate) struct Settings {
     pub(crate) line: Option<String>,
     /// `--nodes 8,100`: instead of the sizes that a table has.
     pub(crate) nodes: Vec<usize>,
+    /// `--load 80,120`: percent of what all devices can do, instead of the loads that a table has.
+    pub(crate) load: Vec<f64>,
     /// `--how ours,random`: which ways to choose are compared; all if none is named.
     pub(crate) how: Vec<How>,
     /// `--callers 16`: nodes that ask, each with a router of its own.
@@ -76,6 +78,7 @@ impl Settings {
         match option {
             "--line" => self.line = Some(value.to_owned()),
             "--nodes" => self.nodes = value.split(',').map(number).collect::<Result<_, _>>()?,
+            "--load" => self.load = value.split(',').map(number).collect::<Result<_, _>>()?,
             "--how" => self.how = value.split(',').map(way).collect::<Result<_, _>>()?,
             "--callers" => self.callers = Some(number(value)?),
             "--people" => self.people = Some(number(value)?),
