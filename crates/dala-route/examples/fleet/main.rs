@@ -63,7 +63,7 @@ fn million(rows: &Rows) {
 }
 
 fn killed(rows: &Rows) {
-    for (nodes, how) in rows.sizes(&[100, 1000]).flat_map(|nodes| rows.ways().iter().map(move |how| (nodes, *how))) {
+    for (nodes, how) in rows.sizes_and_ways(&[100, 1000]) {
         rows.add("connections break", scenarios::killed(nodes, how, false, 100), nothing);
         rows.add("the same; half pure", scenarios::killed(nodes, how, false, 50), nothing);
         rows.add("silently", scenarios::killed(nodes, how, true, 100), nothing);
@@ -71,7 +71,7 @@ fn killed(rows: &Rows) {
 }
 
 fn restart(rows: &Rows) {
-    for (nodes, how) in rows.sizes(&[8, 100]).flat_map(|nodes| rows.ways().iter().map(move |how| (nodes, *how))) {
+    for (nodes, how) in rows.sizes_and_ways(&[8, 100]) {
         rows.add("told", scenarios::restarts(nodes, how, true), nothing);
         rows.add("found out", scenarios::restarts(nodes, how, false), nothing);
     }
@@ -99,7 +99,7 @@ fn hot(rows: &Rows) {
 }
 
 fn cut(rows: &Rows) {
-    for (nodes, how) in rows.sizes(&[8, 100]).flat_map(|nodes| rows.ways().iter().map(move |how| (nodes, *how))) {
+    for (nodes, how) in rows.sizes_and_ways(&[8, 100]) {
         let scenario = scenarios::cut(nodes, how);
         let usual = 0.95 * scenario.load * scenario.table.saturation() * nodes as f64;
         let note = |figures: &Figures| format!("as before after {:.1} s", figures.seconds_until(MENDED, usual));

@@ -53,9 +53,9 @@ impl Rows {
     }
 
     /// How many nodes there are, one after the other.
-    pub(crate) fn sizes(&self, usual: &[usize]) -> std::vec::IntoIter<usize> {
+    pub(crate) fn sizes(&self, usual: &[usize]) -> Vec<usize> {
         let own = &self.settings.nodes;
-        if own.is_empty() { usual.to_vec().into_iter() } else { own.clone().into_iter() }
+        if own.is_empty() { usual } else { own }.to_vec()
     }
 
     /// How much is asked, one after the other, of what all devices can do.
@@ -67,6 +67,11 @@ impl Rows {
     /// The ways to choose that are compared.
     pub(crate) fn ways(&self) -> &[How] {
         if self.settings.how.is_empty() { &How::ALL } else { &self.settings.how }
+    }
+
+    /// Every size with every way.
+    pub(crate) fn sizes_and_ways(&self, usual: &[usize]) -> Vec<(usize, How)> {
+        self.sizes(usual).into_iter().flat_map(|nodes| self.ways().iter().map(move |how| (nodes, *how))).collect()
     }
 
     /// Rows for programs have one head for all tables, and those of the agreement their own.
