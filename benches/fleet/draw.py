@@ -87,9 +87,10 @@ class Panel:
             self.out.append(f'<circle class="fill-{kind}" cx="{self.x(x):.1f}" cy="{self.y(y):.1f}" r="3.5"/>')
 
     def mark(self, x, words):
-        at, end = self.x(x), " end" if x > (self.x_ticks[0] + self.x_ticks[-1]) / 2 else ""
+        """A moment or a value of interest, with a word to the left of it."""
+        at = self.x(x)
         self.out.append(f'<line class="mark" x1="{at:.1f}" x2="{at:.1f}" y1="{self.top}" y2="{self.top + HEIGHT}"/>')
-        self.out.append(text(at + (-6 if end else 6), self.top + 16, words, end.strip()))
+        self.out.append(text(at - 6, self.top + 16, words, "end"))
 
 
 def picture(path, title, about, panels, legend=WAYS):
@@ -181,13 +182,13 @@ def askers(folder, images):
 def mesh(folder, images):
     found = [{key: float(value) for key, value in row.items()} for row in rows(folder / "mesh.csv")]
     shown = [
-        ("connect_cpu_s", "processor seconds until all are connected, all nodes", "{:.2g} s"),
-        ("rss_mb", "memory of a node, MB", "{:.1f} MB"),
-        ("cpu_ms_min", "processor of an idle node, ms a minute", "{:.0f} ms"),
-        ("pg_median_ms", "until all saw one join of a :pg group, ms", "{:.0f} ms"),
+        ("connect_cpu_s", "processor seconds until all are connected, all nodes"),
+        ("rss_mb", "memory of a node, MB"),
+        ("cpu_ms_min", "processor of an idle node, ms a minute"),
+        ("pg_median_ms", "until all saw one join of a :pg group, ms"),
     ]
     panels = []
-    for place, (column, name, _) in enumerate(shown):
+    for place, (column, name) in enumerate(shown):
         points = [(row["nodes"], row[column]) for row in found]
         panel = Panel(place, name, "nodes, all connected to all", [0, 20, 40, 60, 80, 100, 120], ticks(max(y for _, y in points)))
         panel.curve("ours", points)
