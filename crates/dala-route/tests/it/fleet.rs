@@ -1,7 +1,10 @@
 //! What it is worth: whole fleets, beside plain ways to choose. The example `fleet` prints the tables.
 
+use std::time::Duration;
+
 use crate::simulation::callers::How;
 use crate::simulation::figures::Figures;
+use crate::simulation::node::{CORES, Table};
 use crate::simulation::scenarios::{MENDED, cut, hot, killed, load, million, restarts, slow};
 use crate::simulation::{MILLI, Scenario};
 
@@ -92,6 +95,35 @@ fn after_a_cut_the_herd_is_served() {
     let usual = 0.95 * scenario.load * scenario.table.saturation() * 8.0;
     assert!(figures.seconds_until(MENDED, usual) < 1.0);
     assert!(figures.refused == 0 && figures.returned < 30 * figures.asked, "{}", figures.returned);
+}
+
+/// Milliseconds that answers took on average.
+fn mean(figures: &Figures) -> f64 {
+    figures.took.iter().map(|took| f64::from(*took)).sum::<f64>() / figures.took.len() as f64 / 1e3
+}
+
+/// Runs of one item that all take as long, and arrivals at random: theory knows the mean (Pollaczek and Khinchine).
+#[test]
+fn one_node_without_batches_is_as_queueing_theory_has_it() {
+    for of_all in [0.5, 0.8] {
+        let table =
+            Table { runs: [(1, 10.0)].as_slice().into(), spread: 0.0, useful: Duration::from_secs(60), ..CORES };
+        let figures = run(&Scenario { table, ..load(1, How::Ours, of_all, 2_000) });
+        let expected = 10.0 + 10.0 * of_all / (2.0 * (1.0 - of_all)) + 2.0 * 0.5;
+        assert!((mean(&figures) / expected - 1.0).abs() < 0.05, "{:.2} ms, {expected:.2} expected", mean(&figures));
+    }
+}
+
+/// Callers that ask again at once keep all devices busy, and by Little's law as many are under way as there are callers.
+#[test]
+fn closed_loops_use_all_there_is() {
+    for nodes in [1, 4] {
+        let scenario = Scenario { closed: Some(16 * nodes), ..load(nodes, How::Ours, 1.0, 50) };
+        let figures = run(&scenario);
+        assert!(figures.goodput() > 0.97 * scenario.table.saturation() * nodes as f64, "{}", figures.goodput());
+        let under_way = figures.goodput() * mean(&figures) / 1e3;
+        assert!((under_way / (16.0 * nodes as f64) - 1.0).abs() < 0.02, "{under_way:.2} are under way");
+    }
 }
 
 /// A million requests in a second for a thousand nodes, for a little while.

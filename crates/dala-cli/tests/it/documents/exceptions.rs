@@ -45,6 +45,25 @@ pub(crate) const NOT_RUN: &[Exception] = &[
     ci("cargo build -p dala-compute --example peers", BUILD),
     never("python benches/peers/run.py cpu", PACKAGES),
     ci("cargo run -p dala-compute --example figures", "examples/figures\" commands cpu vulkan"),
+    // Simulated fleets, and meshes of Erlang nodes.
+    never("cargo run --release -p dala-route --example fleet large", BY_HAND),
+    never("cargo run --release -p dala-route --example fleet agree", BY_HAND),
+    never("cargo run --release -p dala-route --example fleet -- --csv curve > figures/curve.csv", BY_HAND),
+    never("cargo run --release -p dala-route --example fleet -- --csv gpu > figures/gpu.csv", BY_HAND),
+    never("cargo run --release -p dala-route --example fleet -- --csv million", BY_HAND),
+    never(
+        "cargo run --release -p dala-route --example fleet -- --csv --nodes 1000 --line figures/line.csv killed restart cut > figures/events.csv",
+        BY_HAND,
+    ),
+    never(
+        "cargo run --release -p dala-route --example fleet -- --csv --nodes 8,100,1000 --seconds 4 slow > figures/slow.csv",
+        BY_HAND,
+    ),
+    never("cargo run --release -p dala-route --example fleet -- --csv --nodes 1000 --seconds 4 hot", BY_HAND),
+    never("cargo run --release -p dala-route --example fleet -- --csv callers > figures/callers.csv", BY_HAND),
+    never("python3 benches/fleet/mesh.py > figures/mesh.csv", BY_HAND),
+    never("python3 benches/fleet/mesh.py --star 40 120", BY_HAND),
+    never("python3 benches/fleet/draw.py figures docs/images", BY_HAND),
     // Examples. What they print is compared there; `check_names` wants the text beside each.
     ci("cargo run -p dala-compute --example hello -- cpu", EXAMPLES),
     ci("cargo run -p dala-compute --example custom_expression -- cpu", EXAMPLES),

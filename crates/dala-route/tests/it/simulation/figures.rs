@@ -5,6 +5,15 @@ use super::{MILLI, SECOND};
 /// The length of a part of the time line.
 pub(crate) const PART: u64 = 100 * MILLI;
 
+/// What callers were told in a part of the time line, however early they asked.
+#[derive(Clone, Default)]
+pub(crate) struct Part {
+    pub(crate) in_time: u32,
+    pub(crate) refused: u32,
+    /// Of all answers, in microseconds.
+    pub(crate) took: Vec<u32>,
+}
+
 /// What became of the requests that were asked after the fleet was warm.
 #[derive(Default)]
 pub(crate) struct Figures {
@@ -28,8 +37,8 @@ pub(crate) struct Figures {
     pub(crate) rerun: u64,
     /// Of those that were answered, in microseconds.
     pub(crate) took: Vec<u32>,
-    /// Answers in time by part of the time line, from the start.
-    pub(crate) line: Vec<u32>,
+    /// What happened in each part of the time line, from the start.
+    pub(crate) line: Vec<Part>,
     /// Runs of each node that were for something.
     pub(crate) nodes: Vec<u32>,
     pub(crate) seconds: f64,
@@ -45,8 +54,22 @@ impl Figures {
 
     /// Milliseconds, after the times were put in order.
     pub(crate) fn percentile(&self, permille: usize) -> f64 {
-        let place = (self.took.len() * permille / 1000).min(self.took.len().saturating_sub(1));
-        self.took.get(place).map_or(0.0, |took| f64::from(*took) / 1e3)
+        percentile(&self.took, permille)
+    }
+
+    /// The part of the time line that a moment is in.
+    pub(crate) fn part(&mut self, now: u64) -> &mut Part {
+        let part = (now / PART) as usize;
+        if self.line.len() <= part {
+            self.line.resize(part + 1, Part::default());
+        }
+        &mut self.line[part]
+    }
+
+    /// All times in order, as percentiles need them.
+    pub(crate) fn sort(&mut self) {
+        self.took.sort_unstable();
+        self.line.iter_mut().for_each(|part| part.took.sort_unstable());
     }
 
     /// Seconds from a moment until answers come at this rate or better.
@@ -54,7 +77,7 @@ impl Figures {
         let first = (from / PART) as usize;
         let parts = self.line.iter().skip(first);
         let part = PART as f64 / SECOND as f64;
-        let below = parts.take_while(|count| f64::from(**count) / part < rate).count();
+        let below = parts.take_while(|count| f64::from(count.in_time) / part < rate).count();
         below as f64 * part
     }
 
@@ -68,4 +91,10 @@ impl Figures {
     pub(crate) fn percent(&self, count: u64) -> f64 {
         100.0 * count as f64 / self.asked.max(1) as f64
     }
+}
+
+/// Milliseconds that so many of a thousand stay below, of microseconds in order.
+pub(crate) fn percentile(took: &[u32], permille: usize) -> f64 {
+    let place = (took.len() * permille / 1000).min(took.len().saturating_sub(1));
+    took.get(place).map_or(0.0, |took| f64::from(*took) / 1e3)
 }

@@ -30,13 +30,17 @@ pub(crate) enum Happening {
 /// What is simulated.
 #[derive(Clone)]
 pub(crate) struct Scenario {
-    pub(crate) table: &'static Table,
+    pub(crate) table: Table,
     pub(crate) nodes: usize,
     /// Nodes of callers, each with a router of its own for each model.
     pub(crate) callers: usize,
+    /// Those whom requests are of, and who have turns at every node.
+    pub(crate) people: u64,
     pub(crate) how: How,
     /// Of what all devices can do.
     pub(crate) load: f64,
+    /// So many callers that ask again as soon as they were answered, instead of that load.
+    pub(crate) closed: Option<usize>,
     /// What counts begins after the first of these, and requests end with the second.
     pub(crate) warm: u64,
     pub(crate) until: u64,
@@ -56,13 +60,15 @@ pub(crate) struct Scenario {
 }
 
 impl Scenario {
-    pub(crate) fn new(table: &'static Table, nodes: usize, how: How, load: f64) -> Scenario {
+    pub(crate) fn new(table: Table, nodes: usize, how: How, load: f64) -> Scenario {
         Scenario {
             table,
             nodes,
             callers: 4,
+            people: 50,
             how,
             load,
+            closed: None,
             warm: SECOND,
             until: 6 * SECOND,
             latency: MILLI / 2,

@@ -1,5 +1,6 @@
 //! Nodes: a batcher, and a device that takes as long as it was measured to.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -8,20 +9,30 @@ use dala_route::Word;
 
 use super::random::Random;
 
-/// What a device takes for each planned size, in milliseconds.
-#[derive(Debug)]
+/// What a device takes.
+#[derive(Clone, Debug)]
 pub(crate) struct Table {
-    pub(crate) runs: &'static [(u32, f64)],
+    /// For each planned size, in milliseconds.
+    pub(crate) runs: Cow<'static, [(u32, f64)]>,
+    /// How much longer or shorter a run may be, as a part of it.
+    pub(crate) spread: f64,
+    /// By how many milliseconds every run is longer than that, as where nodes wait by timers.
+    pub(crate) longer: f64,
     /// How long an answer may take to be of use.
     pub(crate) useful: Duration,
 }
 
 /// MobileNetV2 on two cores: an item in a batch is hardly cheaper than alone.
-pub(crate) const CORES: Table =
-    Table { runs: &[(1, 8.9), (2, 17.0), (4, 33.0), (8, 64.0)], useful: Duration::from_millis(300) };
+pub(crate) const CORES: Table = Table {
+    runs: Cow::Borrowed(&[(1, 8.9), (2, 17.0), (4, 33.0), (8, 64.0)]),
+    spread: 0.1,
+    longer: 0.0,
+    useful: Duration::from_millis(300),
+};
 
 /// A device that one item hardly uses.
-pub(crate) const GPU: Table = Table { runs: &[(1, 5.0), (8, 8.0), (32, 15.0)], useful: Duration::from_millis(50) };
+pub(crate) const GPU: Table =
+    Table { runs: Cow::Borrowed(&[(1, 5.0), (8, 8.0), (32, 15.0)]), useful: Duration::from_millis(50), ..CORES };
 
 impl Table {
     /// Items in a second when every run is the best.
@@ -29,8 +40,10 @@ impl Table {
         self.runs.iter().map(|(size, ms)| f64::from(*size) / (ms / 1e3)).fold(0.0, f64::max)
     }
 
-    fn ms(&self, size: u32) -> f64 {
-        self.runs.iter().find(|(own, _)| *own == size).map_or(0.0, |(_, ms)| *ms)
+    /// What a run takes this time.
+    fn ms(&self, size: u32, random: &mut Random) -> f64 {
+        let usual = self.runs.iter().find(|(own, _)| *own == size).map_or(0.0, |(_, ms)| *ms);
+        usual * (1.0 - self.spread + 2.0 * self.spread * random.unit()) + self.longer
     }
 }
 
@@ -72,7 +85,7 @@ impl Node {
         let sizes = Sizes::new(table.runs.iter().map(|(size, _)| *size));
         let keys = [(); 2].map(|()| batcher.key(sizes.clone()));
         for key in keys {
-            for (size, ms) in table.runs {
+            for (size, ms) in table.runs.iter() {
                 batcher.assume(key, *size, Duration::from_secs_f64(ms / 1e3));
             }
         }
@@ -90,11 +103,11 @@ impl Node {
         Word::of(&self.batcher, time(now), self.keys[usize::from(key)])
     }
 
-    pub(crate) fn offer(&mut self, now: u64, job: Job, key: u8, deadline: u64) -> bool {
+    pub(crate) fn offer(&mut self, now: u64, job: Job, caller: u64, key: u8, deadline: u64) -> bool {
         let request = Request {
             key: self.keys[usize::from(key)],
             lane: Lane::Default,
-            caller: Caller(u64::from(job.request % 50)),
+            caller: Caller(caller),
             deadline: Some(time(deadline)),
             items: 1,
             bytes: 1,
@@ -113,7 +126,7 @@ impl Node {
         self.wake = None;
         match self.batcher.next(time(now)) {
             Next::Run(batch) => {
-                let ms = table.ms(batch.size) * self.slow * (0.9 + 0.2 * random.unit());
+                let ms = table.ms(batch.size, random) * self.slow;
                 self.running = Some(batch);
                 Some(now + (ms * 1e6) as u64)
             }

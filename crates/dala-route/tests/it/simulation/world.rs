@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use dala_route::{Ran, Ticket, Word};
 
 use super::callers::{Chooser, Nowhere, To, Wish};
-use super::figures::{Figures, PART};
+use super::figures::Figures;
 use super::node::{Job, Node, Reply};
 use super::random::Random;
 use super::{Happening, MILLI, SECOND, Scenario};
@@ -121,7 +121,7 @@ pub(super) struct World<'s> {
 
 impl<'s> World<'s> {
     pub(super) fn new(scenario: &'s Scenario) -> World<'s> {
-        let node = |number| Node::new(scenario.table, if number == 0 { scenario.slow } else { 1.0 });
+        let node = |number| Node::new(&scenario.table, if number == 0 { scenario.slow } else { 1.0 });
         let chooser = |caller| [0, 1].map(|_| Chooser::new(scenario.how, scenario.nodes, caller));
         World {
             scenario,
@@ -154,7 +154,10 @@ impl<'s> World<'s> {
     }
 
     pub(super) fn run(mut self) -> Figures {
-        self.at(0, What::Ask);
+        // Callers in a closed loop do not begin all at once.
+        for caller in 0..self.scenario.closed.unwrap_or(1) as u64 {
+            self.at(caller * MILLI / 10, What::Ask);
+        }
         for (place, (time, _)) in self.scenario.happenings.iter().enumerate() {
             self.at(*time, What::Happens { place: place as u32 });
         }
@@ -167,7 +170,7 @@ impl<'s> World<'s> {
         assert!(self.callers.iter().flatten().all(Chooser::holds_nothing), "a router holds something of no request");
         assert!(self.nodes.iter().all(Node::is_empty), "a node holds something of no request");
         self.figures.seconds = (self.scenario.until - self.scenario.warm) as f64 / SECOND as f64;
-        self.figures.took.sort_unstable();
+        self.figures.sort();
         self.figures
     }
 
@@ -222,7 +225,7 @@ impl<'s> World<'s> {
             }
             What::Joins { node } => {
                 if !self.nodes[node as usize].up {
-                    self.nodes[node as usize].restart(self.scenario.table);
+                    self.nodes[node as usize].restart(&self.scenario.table);
                 }
                 if self.scenario.notice.is_some() {
                     self.callers.iter_mut().flatten().for_each(|chooser| chooser.join(self.now, node as usize));
@@ -238,9 +241,9 @@ impl<'s> World<'s> {
     }
 
     fn ask(&mut self) {
-        let gap = self.arrivals.gap(self.rate);
-        if self.now + gap < self.scenario.until {
-            self.at(self.now + gap, What::Ask);
+        if self.scenario.closed.is_none() {
+            let gap = self.arrivals.gap(self.rate);
+            self.ask_after(gap);
         }
         let useful = self.scenario.table.useful.as_nanos() as u64;
         let counts = self.now >= self.scenario.warm;
@@ -269,6 +272,13 @@ impl<'s> World<'s> {
         }
         self.figures.asked += u64::from(counts);
         self.route(request);
+    }
+
+    /// Somebody asks then, if it is not too late for all.
+    fn ask_after(&mut self, gap: u64) {
+        if self.now + gap < self.scenario.until {
+            self.at(self.now + gap, What::Ask);
+        }
     }
 
     fn wish(&self, request: u32) -> Wish {
@@ -322,18 +332,23 @@ impl<'s> World<'s> {
                 asked.waits = false;
                 self.figures.refused += u64::from(asked.counts);
                 self.figures.in_doubt += u64::from(asked.counts && in_doubt);
-                self.end(request);
+                self.figures.part(now).refused += 1;
+                self.end(request, retry_after.max(MILLI));
             }
         }
     }
 
-    fn end(&mut self, request: u32) {
+    /// A request is over; in a closed loop its caller has another one, after so long.
+    fn end(&mut self, request: u32, gap: u64) {
         let asked = &mut self.requests[request as usize];
         let twice = asked.runs > 1 && asked.counts;
         self.figures.rerun += u64::from(twice && asked.pure);
         self.figures.doubled += u64::from(twice && !asked.pure);
         asked.turn += 1;
         self.free.push(request);
+        if self.scenario.closed.is_some() {
+            self.ask_after(gap);
+        }
     }
 
     fn put_word(&mut self, word: Word) -> u32 {
@@ -354,12 +369,13 @@ impl<'s> World<'s> {
         let Asked { key, deadline, .. } = self.requests[request as usize];
         let wanted = self.is(request, turn);
         let arrival = self.arrival();
+        let person = u64::from(request) % self.scenario.people;
         let node = &mut self.nodes[number];
         if !node.up || self.cut {
             if wanted && !self.silent {
                 self.at(arrival, What::Lost { request, turn, ran: false });
             }
-        } else if wanted && node.offer(self.now, Job { request, turn }, key, deadline) {
+        } else if wanted && node.offer(self.now, Job { request, turn }, person, key, deadline) {
             self.drive(number);
         } else if wanted {
             let word = node.word(self.now, key);
@@ -370,7 +386,7 @@ impl<'s> World<'s> {
 
     /// Tells what ended on a node, and starts what is next.
     fn drive(&mut self, number: usize) {
-        let ends = self.nodes[number].next(self.now, self.scenario.table, &mut self.random);
+        let ends = self.nodes[number].next(self.now, &self.scenario.table, &mut self.random);
         let mut ended = Vec::new();
         self.nodes[number].take_ended(|job, key, reply| ended.push((job, key, reply)));
         // All that end together say the same.
@@ -418,17 +434,16 @@ impl<'s> World<'s> {
         let asked = &mut self.requests[request as usize];
         asked.waits = false;
         let in_time = self.now <= asked.deadline;
+        let took = ((self.now - asked.first) / 1_000) as u32;
         if asked.counts {
             self.figures.answered += 1;
             self.figures.in_time += u64::from(in_time);
-            self.figures.took.push(((self.now - asked.first) / 1_000) as u32);
+            self.figures.took.push(took);
         }
-        let part = (self.now / PART) as usize;
-        if self.figures.line.len() <= part {
-            self.figures.line.resize(part + 1, 0);
-        }
-        self.figures.line[part] += u32::from(in_time);
-        self.end(request);
+        let part = self.figures.part(self.now);
+        part.in_time += u32::from(in_time);
+        part.took.push(took);
+        self.end(request, 0);
     }
 
     /// What was sent to somebody is lost to who asked, and may have been run.
