@@ -284,7 +284,7 @@ defmodule Fleet.Trials do
   def trial("120 %", short?) do
     {seconds, tries} = if short?, do: {5, 3}, else: {600, 20}
     fleet = up(5)
-    full = Load.run(Load.asks(:model, pure: true), callers: 5 * 32, seconds: tries)
+    full = Load.run(Load.asks(:model, pure: true), callers: 5 * 16, seconds: tries)
     before = repeated()
     part = 1.2 * full.per_second / (5 * Host.most())
     load = load(fleet, :model, seconds, part: part, deadline: 500)
@@ -321,7 +321,7 @@ defmodule Fleet.Trials do
 
       for what <- [:model, :function | if(nx?, do: [:nx], else: [])] do
         ask = Load.asks(what, pure: true, deadline: 1_000)
-        full = Load.run(ask, callers: 32 * count, seconds: seconds)
+        full = Load.run(ask, callers: 16 * count, seconds: seconds)
         row(what, count, "closed", full)
 
         for part <- [0.5, 0.8] ++ if(what == :nx, do: [], else: [1.2]) do

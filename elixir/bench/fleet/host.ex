@@ -23,9 +23,8 @@ defmodule Fleet.Host do
   def main do
     {:ok, _} = Application.ensure_all_started(:dala_compute)
     model = System.get_env("FLEET_MODEL")
-    queue = [items: 64]
-    ours = if model, do: [{Dala.Serving, name: :model, model: model, batch: sizes(), queue: queue}], else: []
-    function = {Dala.Serving, name: :function, run: &__MODULE__.work/1, batch: sizes(), queue: queue}
+    ours = if model, do: [{Dala.Serving, name: :model, model: model, batch: sizes()}], else: []
+    function = {Dala.Serving, name: :function, run: &__MODULE__.work/1, batch: sizes()}
     {:ok, _} = Supervisor.start_link([function | ours] ++ nx(), strategy: :one_for_one, name: __MODULE__)
     # Whoever asks for work that must not be done twice can look here how often it was.
     :ets.new(:done, [:named_table, :public, :duplicate_bag])
