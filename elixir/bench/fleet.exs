@@ -324,7 +324,7 @@ defmodule Fleet.Trials do
         full = Load.run(ask, callers: 16 * count, seconds: seconds)
         row(what, count, "closed", full)
 
-        for part <- [0.5, 0.8] ++ if(what == :nx, do: [], else: [1.2]) do
+        for part <- if(what == :model, do: [0.5, 0.8, 1.2], else: [0.8]) do
           rate = part * Host.most() * count
           row(what, count, part, Load.run(ask, rate: rate, seconds: seconds))
         end
