@@ -330,6 +330,12 @@ defmodule Fleet.Trials do
         end
       end
 
+      times = :erpc.call(name(1), Host, :times, [])
+
+      IO.puts(
+        "# runs of a node, as the simulation takes them: --runs #{Enum.map_join(times, ",", fn {size, ms} -> "#{size}:#{ms}" end)}"
+      )
+
       down(fleet)
     end
   end
@@ -359,10 +365,11 @@ defmodule Fleet.Trials do
 
   def count_repeats do
     :persistent_term.put(:repeats, :counters.new(1, []))
-    add = fn _, _, _, _ -> :counters.add(:persistent_term.get(:repeats), 1, 1) end
-    :telemetry.attach(:repeats, [:dala, :serving, :repeated], add, nil)
+    :telemetry.attach(:repeats, [:dala, :serving, :repeated], &__MODULE__.repeats/4, nil)
     Dala.Gpu.Compute.Telemetry.init()
   end
+
+  def repeats(_event, _measurements, _about, _config), do: :counters.add(:persistent_term.get(:repeats), 1, 1)
 
   defp repeated, do: :counters.get(:persistent_term.get(:repeats), 1)
 

@@ -26,8 +26,11 @@ defmodule Fleet.Host do
     ours = if model, do: [{Dala.Serving, name: :model, model: model, batch: sizes()}], else: []
     function = {Dala.Serving, name: :function, run: &__MODULE__.work/1, batch: sizes()}
     {:ok, _} = Supervisor.start_link([function | ours] ++ nx(), strategy: :one_for_one, name: __MODULE__)
-    # Whoever asks for work that must not be done twice can look here how often it was.
-    :ets.new(:done, [:named_table, :public, :duplicate_bag])
+
+    # Whoever asks for work that must not be done twice can look here how often it was; and here what runs took.
+    for table <- [:done, :times], do: :ets.new(table, [:named_table, :public, :duplicate_bag])
+    :telemetry.attach(:times, [:dala, :serving, :ran], &__MODULE__.note/4, nil)
+    Dala.Gpu.Compute.Telemetry.init()
     IO.puts("serves")
     Process.sleep(:infinity)
   end
@@ -36,6 +39,21 @@ defmodule Fleet.Host do
     Process.sleep(round(millis(length(inputs))))
     for {:once, id} <- inputs, do: :ets.insert(:done, {id})
     inputs
+  end
+
+  def note(_event, %{duration: duration, items: items}, %{name: :model}, _config),
+    do: :ets.insert(:times, {items, System.convert_time_unit(duration, :native, :microsecond)})
+
+  def note(_event, _measurements, _about, _config), do: :ok
+
+  # What runs of the planned sizes took since the last call, in milliseconds: the median of each.
+  def times do
+    rows = :ets.tab2list(:times)
+    :ets.delete_all_objects(:times)
+
+    for size <- sizes(), times = Enum.sort(for({^size, time} <- rows, do: time)), times != [] do
+      {size, Enum.at(times, div(length(times), 2)) / 1000}
+    end
   end
 
   if Code.ensure_loaded?(Nx.Serving) do
