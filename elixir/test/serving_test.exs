@@ -158,6 +158,54 @@ defmodule Dala.ServingTest do
       end
     end
 
+    test "what cannot be read does not stop a server" do
+      server = serve(name: :hostile, run: told(& &1))
+      {first, [], runs} = behind(:hostile, [])
+      request = %{input: 1, shapes: [], items: 1, bytes: 1, lane: :default, left: nil}
+      {alive, dead} = {:erlang.alias(), make_ref()}
+
+      for wrong <- [
+            Map.delete(request, :lane),
+            Map.delete(request, :left),
+            Map.delete(request, :items),
+            Map.delete(request, :input),
+            %{request | lane: "default"},
+            %{request | left: -1},
+            %{request | left: 1.5},
+            %{request | left: 0xFFFFFFFFFFFFFFFF},
+            %{request | bytes: -1},
+            %{request | bytes: :many},
+            %{request | items: -1},
+            [],
+            nil
+          ] do
+        send(server, {:ask, alive, alive, self(), self(), wrong})
+        assert_receive {^alive, {:refused, {:unknown_request, 0, _}, _word}}
+      end
+
+      send(server, {:ask, alive, alive, self(), self(), %{request | lane: :fast}})
+      assert_receive {^alive, {:answer, {:error, %Error{}}, _word}}
+
+      # Nobody can be told: neither is an answer sent, nor does it stop.
+      for {ref, started, from} <- [
+            {1, alive, self()},
+            {:nobody, alive, self()},
+            {nil, alive, self()},
+            {dead, dead, self()},
+            {alive, 1, self()},
+            {alive, alive, :nobody}
+          ],
+          do: send(server, {:ask, ref, started, from, :anybody, request})
+
+      for message <- [{:cancel, dead}, {:cancel, nil}, {dead, :done}, {:ask, alive}, :ask],
+          do: send(server, message)
+
+      send(runs, :go)
+      assert Task.await(first) == {:ok, :wait}
+      assert Serving.run(:hostile, 1) == {:ok, 1}
+      assert Serving.info(:hostile).here.queued == 0
+    end
+
     test "streams are in order, and end early" do
       serve(name: :streamed, run: fn list -> Enum.map(list, &(&1 + 1)) end)
       assert Enum.to_list(Serving.stream(:streamed, 1..50)) == for(x <- 2..51, do: {:ok, x})

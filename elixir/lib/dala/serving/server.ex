@@ -16,6 +16,9 @@ defmodule Dala.Serving.Server do
   @most_shapes 64
   # What the native side takes for a number of items.
   @most_items 0xFFFFFFFF
+  @most_bytes 0xFFFFFFFFFFFFFFFF
+  # Microseconds that a timer takes.
+  @most_time 0xFFFFFFFF * 1000
   # A request that no node would take.
   @own_fault [:too_large, :empty]
 
@@ -63,6 +66,11 @@ defmodule Dala.Serving.Server do
 
   defp join(state), do: {:ok, state}
 
+  defp join_later(state) do
+    Process.send_after(self(), :join, 10)
+    state
+  end
+
   @impl true
   def handle_call(:drain, from, state) do
     if state.drains == nil do
@@ -76,8 +84,17 @@ defmodule Dala.Serving.Server do
   def handle_call(:info, _from, state),
     do: {:reply, state.desk |> Native.desk_load() |> Map.merge(state.counts), state}
 
+  # What is there of a request that can be read: whoever asks may be of another version.
+  defguardp is_request(request)
+            when is_atom(:erlang.map_get(:lane, request)) and is_integer(:erlang.map_get(:items, request)) and
+                   :erlang.map_get(:items, request) >= 0 and
+                   :erlang.map_get(:bytes, request) in 0..@most_bytes and
+                   (:erlang.map_get(:left, request) == nil or :erlang.map_get(:left, request) in 0..@most_time) and
+                   is_map_key(request, :input) and is_map_key(request, :shapes)
+
   @impl true
-  def handle_info({:ask, ref, started, from, caller, request}, state) do
+  def handle_info({:ask, ref, started, from, caller, request}, state)
+      when is_reference(ref) and is_reference(started) and is_pid(from) and is_request(request) do
     {key, items, state} = key(state, request)
     {number, held} = Map.get(state.callers, caller, {state.last_caller + 1, 0})
     offer = {key, request.lane, number, request.left, items, request.bytes}
@@ -108,17 +125,24 @@ defmodule Dala.Serving.Server do
     end
   end
 
+  def handle_info({:ask, ref, _, _, _, _}, state) when is_reference(ref) do
+    tell(state, ref, state.single, {:refused, {:unknown_request, 0, "it is of another version"}})
+    {:noreply, count(state, :refused)}
+  end
+
   def handle_info({:cancel, ref}, state) do
     with %{^ref => ticket} <- state.tickets, do: Native.desk_gone(state.desk, ticket)
     {:noreply, next(state)}
   end
 
-  def handle_info(:next, state), do: {:noreply, next(%{state | timer: nil})}
+  def handle_info(:next, state), do: {:noreply, next(state)}
 
+  # One that is not found by others for now has its work all the same.
   def handle_info(:join, state) do
     case join(state) do
       {:ok, state} -> {:noreply, state}
-      {:error, reason} -> {:stop, reason, state}
+      {:error, {:already_started, _} = reason} -> {:stop, reason, state}
+      {:error, _} -> {:noreply, join_later(state)}
     end
   end
 
@@ -132,8 +156,7 @@ defmodule Dala.Serving.Server do
     do: {:noreply, finish(state, run, {:failed, Work.failed(inspect(reason))})}
 
   def handle_info({:DOWN, members, :process, _, _}, %{members: members} = state) do
-    Process.send_after(self(), :join, 10)
-    {:noreply, %{state | members: nil}}
+    {:noreply, join_later(%{state | members: nil})}
   end
 
   # Whoever waited for an answer is gone. A process that asks for itself has asked for nothing else.
