@@ -335,6 +335,10 @@ defmodule Dala.ServingTest do
           ] do
         assert {:error, %Error{code: ^code}} = Serving.run(:means, input)
       end
+
+      # What it takes to make a request of it counts.
+      long = List.duplicate(1.0, 500_000)
+      assert {:error, %Error{code: :expired}} = Serving.run(:means, long, deadline: 1)
     end
   end
 

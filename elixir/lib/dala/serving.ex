@@ -232,19 +232,21 @@ defmodule Dala.Serving do
   ## Asking
 
   defp call(name, input, options, caller) do
+    deadline = options[:deadline]
+    until = if deadline != :infinity, do: now() + round(deadline * 1000)
+
     with {:ok, routes, takes} <- Members.find(name) do
       {only, request} = place(name, Tensors.request(takes, input))
       pure = if options[:pure] == nil, do: takes != :anything, else: options[:pure]
-      deadline = options[:deadline]
-      until = if deadline != :infinity, do: now() + round(deadline * 1000)
-      started = :erlang.alias()
       request = request |> Map.delete(:nodes) |> Map.put(:lane, options[:lane])
+      {started, suspended} = {:erlang.alias(), Members.never_suspended()}
       call = %{name: name, routes: routes, request: request}
       call = Map.merge(call, %{caller: caller, until: until, started: started, last: nil})
 
       try do
         routes |> Native.routes_ask({options[:lane], left(call), pure, only}) |> follow(call)
       after
+        Members.never_suspended(suspended)
         :erlang.unalias(started)
         flush(started)
       end

@@ -50,6 +50,14 @@ defmodule Dala.Serving.Members do
     ArgumentError -> nil
   end
 
+  # Whoever sends to a node whose connection is full, as that of one that is frozen, is suspended until it is not, which may be a minute. From
+  # OTP 25.3 on a process can be spared that. Gives what it was before.
+  def never_suspended(never? \\ true) do
+    :erlang.process_flag(:async_dist, never?)
+  rescue
+    ArgumentError -> false
+  end
+
   ## Called by servers
 
   # The calling process serves a name from now on, here and in the cluster.

@@ -29,6 +29,8 @@ defmodule Dala.Serving.Server do
   def init({name, work, sizes, {items, bytes, slots}}) do
     # Runs end with it, and it does not end with them.
     Process.flag(:trap_exit, true)
+    # Nor does it wait for one node while others wait for it.
+    Members.never_suspended()
     desk = Native.desk(items, bytes, slots)
     shapes = Work.tried_shapes(work)
     keys = if shapes && work.shares, do: %{shapes => Native.desk_key(desk, sizes, work.tried)}, else: %{}
