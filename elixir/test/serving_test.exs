@@ -101,13 +101,30 @@ defmodule Dala.ServingTest do
       end
 
       serve(name: :poisoned, run: told(poisoned))
-      {first, tasks, runs} = behind(:poisoned, [1, 2, :poison, 3, 4])
+      {first, tasks, runs} = behind(:poisoned, [1, 2, :poison, 3, 4], pure: true)
       send(runs, :go)
       assert Task.await(first) == {:ok, :wait}
       assert [{:ok, 1}, {:ok, 2}, {:error, error}, {:ok, 3}, {:ok, 4}] = Task.await_many(tasks)
       assert %Error{code: :run_failed, message: "the run failed: poisoned"} = error
       assert [:poison] in batches()
       assert %{failed: 1, done: 5} = Serving.info(:poisoned).here
+    end
+
+    test "what is not pure is run once, even if those that share its run make it fail" do
+      half = fn inputs -> if :poison in inputs, do: raise("poisoned"), else: inputs end
+      serve(name: :once, run: told(half))
+      {first, pure, runs} = behind(:once, [:pure], pure: true)
+      tasks = for input <- [1, :poison, 2], do: Task.async(fn -> Serving.run(:once, input) end)
+      assert eventually(fn -> Serving.info(:once).here.queued == 4 end)
+      send(runs, :go)
+      assert Task.await(first) == {:ok, :wait}
+      assert Task.await_many(pure) == [{:ok, :pure}]
+      answers = Task.await_many(tasks)
+      ran = List.flatten(batches())
+      for input <- [1, 2, :poison], do: assert(Enum.count(ran, &(&1 == input)) == 1)
+      assert {:error, %Error{code: :run_failed}} = Enum.at(answers, 1)
+      %{done: done, failed: failed, left: 0} = Serving.info(:once).here
+      assert done + failed == 5 and failed == Enum.count(answers, &match?({:error, _}, &1))
     end
 
     test "a run that is killed, gives too little or throws fails" do
@@ -337,7 +354,7 @@ defmodule Dala.ServingTest do
       end
 
       # What it takes to make a request of it counts.
-      long = List.duplicate(1.0, 500_000)
+      long = List.duplicate(1.0, 600_000)
       assert {:error, %Error{code: :expired}} = Serving.run(:means, long, deadline: 1)
     end
   end

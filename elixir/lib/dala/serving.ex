@@ -27,8 +27,9 @@ defmodule Dala.Serving do
     * `:expired` - there was no answer before the deadline
     * `:node_lost` - the node that had it is gone, and it may not be run again
     * `:buffer_elsewhere` - its buffers live on a node that does not serve it, or on several
-    * `:run_failed`, or what the model's run said - the request is the cause: those that shared its run were run again without it
-    * `:device_lost` - the device was lost with it more than once, and no other node may or can run it
+    * `:run_failed`, or what the model's run said - the request is the cause: those that shared its run and are pure were run again without
+      it, and those that are not say the same
+    * `:device_lost` - the device was lost with it, more than once if it is pure, and no other node may or can run it
     * `:too_large` - it has more items than the largest batch
   """
 
@@ -110,7 +111,8 @@ defmodule Dala.Serving do
 
     * `:deadline` - after how many milliseconds the answer is worth nothing: 5000; or `:infinity`
     * `:lane` - `:interactive`, `:default` or `:background`
-    * `:pure` - whether it may be run twice, so that another node answers if one is lost. Models are, functions are only if you say so
+    * `:pure` - whether it may be run twice: by another node if one is lost, and again if its run fails with others in it. Models are,
+      functions are only if you say so
 
       iex> {:error, error} = Dala.Serving.run(:never_served, 1)
       iex> {error.code, error.details.reason}
@@ -238,7 +240,7 @@ defmodule Dala.Serving do
     with {:ok, routes, takes} <- Members.find(name) do
       {only, request} = place(name, Tensors.request(takes, input))
       pure = if options[:pure] == nil, do: takes != :anything, else: options[:pure]
-      request = request |> Map.delete(:nodes) |> Map.put(:lane, options[:lane])
+      request = request |> Map.delete(:nodes) |> Map.merge(%{lane: options[:lane], pure: pure})
       {started, suspended} = {:erlang.alias(), Members.never_suspended()}
       call = %{name: name, routes: routes, request: request}
       call = Map.merge(call, %{caller: caller, until: until, started: started, last: nil})

@@ -105,6 +105,7 @@ defmodule Dala.Serving.Server do
       {:ok, ticket} ->
         job = %{ref: ref, started: started, from: from, caller: caller, input: request.input, key: key}
         job = Map.merge(job, %{lane: request.lane, monitor: Process.monitor(from)})
+        job = Map.put(job, :pure, Map.get(request, :pure) == true)
         tickets = Map.merge(state.tickets, %{ref => ticket, job.monitor => ticket})
         state = %{state | jobs: Map.put(state.jobs, ticket, job), tickets: tickets}
         state = %{state | callers: Map.put(state.callers, caller, {number, held + 1})}
@@ -200,7 +201,7 @@ defmodule Dala.Serving.Server do
   defp next(state) do
     if state.timer, do: Process.cancel_timer(state.timer)
     next = Native.desk_next(state.desk)
-    state = settle(%{state | timer: nil}, %{}, nil)
+    state = settle(%{state | timer: nil}, %{}, nil, %{})
 
     case next do
       {:run, batch} -> state |> begin(batch) |> next()
@@ -221,17 +222,21 @@ defmodule Dala.Serving.Server do
 
   defp finish(state, run, {how, made}) do
     {%{batch: batch, tickets: tickets, items: items, began: began}, runs} = Map.pop(state.runs, run)
+    # What is not pure is not run again, neither with others nor alone: nobody knows how far the run came.
+    once = if how == :done, do: [], else: Enum.reject(tickets, &state.jobs[&1].pure)
+    Enum.each(once, &Native.desk_gone(state.desk, &1))
     :ok = Native.desk_finished(state.desk, batch, how)
     duration = System.monotonic_time() - began
     report(state, :ran, %{duration: duration, requests: length(tickets), items: items}, %{outcome: how})
     {outputs, error} = if how == :done, do: {Map.new(Enum.zip(tickets, made)), nil}, else: {%{}, made}
-    %{state | runs: runs} |> settle(outputs, error) |> next()
+    %{state | runs: runs} |> settle(outputs, error, Map.new(once, &{&1, how})) |> next()
   end
 
-  # Tells those whose requests ended what became of them.
-  defp settle(state, outputs, error) do
+  # Tells those whose requests ended what became of them; of some this is known better than by the desk.
+  defp settle(state, outputs, error, known) do
     for {ticket, how, took, waited, runs} <- Native.desk_ended(state.desk), reduce: state do
       state ->
+        how = Map.get(known, ticket, how)
         {job, jobs} = Map.pop!(state.jobs, ticket)
         Process.demonitor(job.monitor, [:flush])
         state = %{state | jobs: jobs, tickets: Map.drop(state.tickets, [job.ref, job.monitor])}
@@ -251,7 +256,7 @@ defmodule Dala.Serving.Server do
 
   # Another node may have a device.
   defp answer(:lost, _runs, _output, _error),
-    do: {:lost, Error.new(:device_lost, "the device was lost with it, more than once")}
+    do: {:lost, Error.new(:device_lost, "the device was lost with it")}
 
   # Another may have the time.
   defp answer(:expired, 0, _output, _error), do: {:refused, {:expired, 0, "it did not start in time"}}
