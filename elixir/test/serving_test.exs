@@ -23,6 +23,11 @@ defmodule Dala.ServingTest do
 
   defp serve(options), do: start_supervised!({Serving, options})
 
+  defp relay(test) do
+    receive do: (message -> send(test, message))
+    relay(test)
+  end
+
   # Asks for each in a process of its own, once something runs that keeps them waiting; gives tasks and the process that runs.
   defp behind(name, inputs, options \\ []) do
     first = Task.async(fn -> Serving.run(name, :wait) end)
@@ -221,6 +226,34 @@ defmodule Dala.ServingTest do
       assert Task.await(first) == {:ok, :wait}
       assert Serving.run(:hostile, 1) == {:ok, 1}
       assert Serving.info(:hostile).here.queued == 0
+    end
+
+    test "servers of one name that take different inputs are given what they take, and leave nothing" do
+      serve(name: :mixed, run: fn list -> Enum.map(list, &{:function, &1}) end)
+      rows = fn -> :ets.info(Dala.Serving.Members, :size) end
+      before = rows.()
+      # As if on another node: one that takes two numbers, and one of a version that takes nobody knows what.
+      test = self()
+      takes = [{"x", :f32, [:batch, 2]}]
+
+      join = fn takes ->
+        spawn(fn ->
+          :pg.join(Dala.Serving, {:mixed, takes}, self())
+          relay(test)
+        end)
+      end
+
+      others = for takes <- [takes, {:unknown, takes}], do: join.(takes)
+      assert eventually(fn -> length(Serving.info(:mixed).members) == 2 end)
+      for _ <- 1..4, do: assert(Serving.run(:mixed, :text) == {:ok, {:function, :text}})
+      for _ <- 1..4, do: assert({:error, %Error{}} = Serving.run(:mixed, [1.0, 2.0], deadline: 20))
+      assert_received {:ask, _, _, _, _, %{input: [{<<_::64>>, [1, 2]}]}}
+      Enum.each(others, &Process.exit(&1, :kill))
+      assert eventually(fn -> length(Serving.info(:mixed).members) == 1 end)
+      assert Serving.run(:mixed, [1.0, 2.0]) == {:ok, {:function, [1.0, 2.0]}}
+      assert rows.() == before
+      stop_supervised!({Serving, :mixed})
+      assert eventually(fn -> rows.() == before - 4 end)
     end
 
     test "streams are in order, and end early" do

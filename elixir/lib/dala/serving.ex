@@ -91,7 +91,7 @@ defmodule Dala.Serving do
     must!(alone?, :slots, "1 for a pipeline, whose buffers hold one request", elem(queue, 2))
 
     # What fails does so here, and not in a process that others are linked to.
-    with {:ok, _routes, _takes} <- Members.find(name),
+    with {:ok, _ways} <- Members.find(name),
          nil <- Members.local(name),
          {:ok, work} <- Work.new(served, sizes) do
       Server.start_link(name, work, sizes, queue)
@@ -181,11 +181,12 @@ defmodule Dala.Serving do
   def info(name) do
     here = ask_local(name!(name), :info)
 
-    case Members.find(name) do
-      {:ok, routes, _takes} -> routes |> Native.routes_info() |> Map.update!(:members, &members/1)
-      {:error, _} -> %{members: [], in_flight: 0, repeats_left: 0}
-    end
-    |> Map.merge(%{name: name, here: here})
+    ways = with {:error, _} <- Members.find(name), do: {:ok, []}
+    known = for {routes, _takes} <- elem(ways, 1), do: Native.routes_info(routes)
+    sum = fn what -> known |> Enum.map(& &1[what]) |> Enum.sum() end
+
+    %{name: name, here: here, members: Enum.flat_map(known, &members(&1.members))}
+    |> Map.merge(%{in_flight: sum.(:in_flight), repeats_left: sum.(:repeats_left)})
   end
 
   @doc """
@@ -237,8 +238,9 @@ defmodule Dala.Serving do
     deadline = options[:deadline]
     until = if deadline != :infinity, do: now() + round(deadline * 1000)
 
-    with {:ok, routes, takes} <- Members.find(name) do
-      {only, request} = place(name, Tensors.request(takes, input))
+    with {:ok, ways} <- Members.find(name) do
+      {routes, takes, request} = request(ways, input)
+      {only, request} = place(name, takes, request)
       pure = if options[:pure] == nil, do: takes != :anything, else: options[:pure]
       request = request |> Map.delete(:nodes) |> Map.merge(%{lane: options[:lane], pure: pure})
       {started, suspended} = {:erlang.alias(), Members.never_suspended()}
@@ -257,15 +259,22 @@ defmodule Dala.Serving do
     error in Error -> {:error, error}
   end
 
+  # By the first way that takes it.
+  defp request([{routes, takes} | others], input) do
+    {routes, takes, Tensors.request(takes, input)}
+  rescue
+    error in Error -> if others == [], do: reraise(error, __STACKTRACE__), else: request(others, input)
+  end
+
   # The member that has the buffers of a request, or none: anybody may have what they hold.
-  defp place(name, %{nodes: [node]} = request) do
-    case Members.on(name, node) do
+  defp place(name, takes, %{nodes: [node]} = request) do
+    case Members.on(name, takes, node) do
       nil -> {nil, Tensors.read(request)}
       member -> {member, request}
     end
   end
 
-  defp place(_name, request), do: {nil, Tensors.read(request)}
+  defp place(_name, _takes, request), do: {nil, Tensors.read(request)}
 
   # Goes where the router says, until there is an answer or nobody left to ask.
   defp follow({:ok, {ticket, member, wait}}, call) do
