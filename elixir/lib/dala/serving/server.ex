@@ -31,6 +31,8 @@ defmodule Dala.Serving.Server do
     Process.flag(:trap_exit, true)
     # Nor does it wait for one node while others wait for it.
     Members.never_suspended()
+    # Callers that are refused and come again may be thousands, and it has little to do for each.
+    Process.flag(:priority, :high)
     desk = Native.desk(items, bytes, slots)
     shapes = Work.tried_shapes(work)
     keys = if shapes && work.shares, do: %{shapes => Native.desk_key(desk, sizes, work.tried)}, else: %{}
