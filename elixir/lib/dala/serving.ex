@@ -335,6 +335,10 @@ defmodule Dala.Serving do
   defp answered({:lost, error, _word}, trip, call),
     do: again(Native.routes_lost(call.routes, trip.ticket, true), error, call)
 
+  # What another version says, and nobody here knows.
+  defp answered(_unknown, trip, call),
+    do: again(Native.routes_lost(call.routes, trip.ticket, true), :node_lost, call)
+
   # The answer may have come in this moment.
   defp late(%{ref: ref} = trip, call) do
     Process.demonitor(ref, [:flush])
