@@ -256,6 +256,21 @@ defmodule Dala.ServingTest do
       assert eventually(fn -> rows.() == before - 4 end)
     end
 
+    test "of several that start a name at once one does, and the others are told" do
+      starts =
+        Task.async_stream(
+          1..8,
+          fn _ ->
+            {:ok, {Serving.start_link(name: :at_once, run: & &1), Process.sleep(100)}}
+          end,
+          max_concurrency: 8
+        )
+
+      started = for {:ok, {:ok, {start, _}}} <- starts, do: start
+      assert [{:ok, server}] = Enum.filter(started, &match?({:ok, _}, &1))
+      assert Enum.count(started, &(&1 == {:error, {:already_started, server}})) == 7
+    end
+
     test "streams are in order, and end early" do
       serve(name: :streamed, run: fn list -> Enum.map(list, &(&1 + 1)) end)
       assert Enum.to_list(Serving.stream(:streamed, 1..50)) == for(x <- 2..51, do: {:ok, x})

@@ -23,10 +23,10 @@ defmodule Dala.Serving.Server do
   @own_fault [:too_large, :empty]
 
   def start_link(name, work, sizes, queue),
-    do: GenServer.start_link(__MODULE__, {name, work, sizes, queue})
+    do: GenServer.start_link(__MODULE__, {self(), name, work, sizes, queue})
 
   @impl true
-  def init({name, work, sizes, {items, bytes, slots}}) do
+  def init({parent, name, work, sizes, {items, bytes, slots}}) do
     # Runs end with it, and it does not end with them.
     Process.flag(:trap_exit, true)
     # Nor does it wait for one node while others wait for it.
@@ -57,7 +57,11 @@ defmodule Dala.Serving.Server do
       counts: %{taken: 0, refused: 0, batches: 0, done: 0, failed: 0, lost: 0, expired: 0, left: 0}
     }
 
-    with {:ok, state} <- join(state), do: {:ok, state}, else: ({:error, reason} -> {:stop, reason})
+    with {:error, reason} <- join(state) do
+      # Another was faster. Whoever started this one is told so, and does not end with it.
+      Process.unlink(parent)
+      {:stop, reason}
+    end
   end
 
   # Whoever routes to it may be started again, and has forgotten it then.
