@@ -439,6 +439,10 @@ trials =
     true -> all
   end
 
+for name <- wanted,
+    name not in ["scaling", "beside nx" | all],
+    do: raise("there is no trial #{inspect(name)}")
+
 {:ok, _} = Application.ensure_all_started(:dala_compute)
 Trials.count_repeats()
 if trials != [], do: Trials.heading()

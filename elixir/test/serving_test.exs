@@ -23,6 +23,11 @@ defmodule Dala.ServingTest do
 
   defp serve(options), do: start_supervised!({Serving, options})
 
+  defp relay(test) do
+    receive do: (message -> send(test, message))
+    relay(test)
+  end
+
   # Asks for each in a process of its own, once something runs that keeps them waiting; gives tasks and the process that runs.
   defp behind(name, inputs, options \\ []) do
     first = Task.async(fn -> Serving.run(name, :wait) end)
@@ -101,13 +106,30 @@ defmodule Dala.ServingTest do
       end
 
       serve(name: :poisoned, run: told(poisoned))
-      {first, tasks, runs} = behind(:poisoned, [1, 2, :poison, 3, 4])
+      {first, tasks, runs} = behind(:poisoned, [1, 2, :poison, 3, 4], pure: true)
       send(runs, :go)
       assert Task.await(first) == {:ok, :wait}
       assert [{:ok, 1}, {:ok, 2}, {:error, error}, {:ok, 3}, {:ok, 4}] = Task.await_many(tasks)
       assert %Error{code: :run_failed, message: "the run failed: poisoned"} = error
       assert [:poison] in batches()
       assert %{failed: 1, done: 5} = Serving.info(:poisoned).here
+    end
+
+    test "what is not pure is run once, even if those that share its run make it fail" do
+      half = fn inputs -> if :poison in inputs, do: raise("poisoned"), else: inputs end
+      serve(name: :once, run: told(half))
+      {first, pure, runs} = behind(:once, [:pure], pure: true)
+      tasks = for input <- [1, :poison, 2], do: Task.async(fn -> Serving.run(:once, input) end)
+      assert eventually(fn -> Serving.info(:once).here.queued == 4 end)
+      send(runs, :go)
+      assert Task.await(first) == {:ok, :wait}
+      assert Task.await_many(pure) == [{:ok, :pure}]
+      answers = Task.await_many(tasks)
+      ran = List.flatten(batches())
+      for input <- [1, 2, :poison], do: assert(Enum.count(ran, &(&1 == input)) == 1)
+      assert {:error, %Error{code: :run_failed}} = Enum.at(answers, 1)
+      %{done: done, failed: failed, left: 0} = Serving.info(:once).here
+      assert done + failed == 5 and failed == Enum.count(answers, &match?({:error, _}, &1))
     end
 
     test "a run that is killed, gives too little or throws fails" do
@@ -156,6 +178,97 @@ defmodule Dala.ServingTest do
         assert eventually(fn -> match?({:ok, 1}, Serving.run(:found, 1)) end)
         assert eventually(fn -> match?([_], :pg.get_members(Dala.Serving, {:found, :anything})) end)
       end
+    end
+
+    test "what cannot be read does not stop a server" do
+      server = serve(name: :hostile, run: told(& &1))
+      {first, [], runs} = behind(:hostile, [])
+      request = %{input: 1, shapes: [], items: 1, bytes: 1, lane: :default, left: nil}
+      {alive, dead} = {:erlang.alias(), make_ref()}
+
+      for wrong <- [
+            Map.delete(request, :lane),
+            Map.delete(request, :left),
+            Map.delete(request, :items),
+            Map.delete(request, :input),
+            %{request | lane: "default"},
+            %{request | left: -1},
+            %{request | left: 1.5},
+            %{request | left: 0xFFFFFFFFFFFFFFFF},
+            %{request | bytes: -1},
+            %{request | bytes: :many},
+            %{request | items: -1},
+            [],
+            nil
+          ] do
+        send(server, {:ask, alive, alive, self(), self(), wrong})
+        assert_receive {^alive, {:refused, {:unknown_request, 0, _}, _word}}
+      end
+
+      send(server, {:ask, alive, alive, self(), self(), %{request | lane: :fast}})
+      assert_receive {^alive, {:answer, {:error, %Error{}}, _word}}
+
+      # Nobody can be told: neither is an answer sent, nor does it stop.
+      for {ref, started, from} <- [
+            {1, alive, self()},
+            {:nobody, alive, self()},
+            {nil, alive, self()},
+            {dead, dead, self()},
+            {alive, 1, self()},
+            {alive, alive, :nobody}
+          ],
+          do: send(server, {:ask, ref, started, from, :anybody, request})
+
+      for message <- [{:cancel, dead}, {:cancel, nil}, {dead, :done}, {:ask, alive}, :ask],
+          do: send(server, message)
+
+      send(runs, :go)
+      assert Task.await(first) == {:ok, :wait}
+      assert Serving.run(:hostile, 1) == {:ok, 1}
+      assert Serving.info(:hostile).here.queued == 0
+    end
+
+    test "servers of one name that take different inputs are given what they take, and leave nothing" do
+      serve(name: :mixed, run: fn list -> Enum.map(list, &{:function, &1}) end)
+      rows = fn -> :ets.info(Dala.Serving.Members, :size) end
+      before = rows.()
+      # As if on another node: one that takes two numbers, and one of a version that takes nobody knows what.
+      test = self()
+      takes = [{"x", :f32, [:batch, 2]}]
+
+      join = fn takes ->
+        spawn(fn ->
+          :pg.join(Dala.Serving, {:mixed, takes}, self())
+          relay(test)
+        end)
+      end
+
+      others = for takes <- [takes, {:unknown, takes}], do: join.(takes)
+      assert eventually(fn -> length(Serving.info(:mixed).members) == 2 end)
+      for _ <- 1..4, do: assert(Serving.run(:mixed, :text) == {:ok, {:function, :text}})
+      for _ <- 1..4, do: assert({:error, %Error{}} = Serving.run(:mixed, [1.0, 2.0], deadline: 20))
+      assert_received {:ask, _, _, _, _, %{input: [{<<_::64>>, [1, 2]}]}}
+      Enum.each(others, &Process.exit(&1, :kill))
+      assert eventually(fn -> length(Serving.info(:mixed).members) == 1 end)
+      assert Serving.run(:mixed, [1.0, 2.0]) == {:ok, {:function, [1.0, 2.0]}}
+      assert rows.() == before
+      stop_supervised!({Serving, :mixed})
+      assert eventually(fn -> rows.() == before - 4 end)
+    end
+
+    test "of several that start a name at once one does, and the others are told" do
+      starts =
+        Task.async_stream(
+          1..8,
+          fn _ ->
+            {:ok, {Serving.start_link(name: :at_once, run: & &1), Process.sleep(100)}}
+          end,
+          max_concurrency: 8
+        )
+
+      started = for {:ok, {:ok, {start, _}}} <- starts, do: start
+      assert [{:ok, server}] = Enum.filter(started, &match?({:ok, _}, &1))
+      assert Enum.count(started, &(&1 == {:error, {:already_started, server}})) == 7
     end
 
     test "streams are in order, and end early" do
@@ -287,6 +400,10 @@ defmodule Dala.ServingTest do
           ] do
         assert {:error, %Error{code: ^code}} = Serving.run(:means, input)
       end
+
+      # What it takes to make a request of it counts.
+      long = List.duplicate(1.0, 600_000)
+      assert {:error, %Error{code: :expired}} = Serving.run(:means, long, deadline: 1)
     end
   end
 

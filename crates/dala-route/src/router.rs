@@ -111,11 +111,15 @@ impl Router {
     /// If nobody can be asked, or nobody would answer in time.
     pub fn ask(&mut self, now: Time, ask: Ask, random: u64) -> Result<Route, Refused> {
         let now = self.tick(now);
-        self.budget.earn(now);
         // Callers that begin together are not to go on together.
         self.turn = if self.last == 0 { random >> 32 } else { self.turn + 1 };
         self.last += 1;
-        self.send(now, Ticket(self.last), ask, Vec::new(), random)
+        let sent = self.send(now, Ticket(self.last), ask, Vec::new(), random);
+        // What was refused at once is nothing that could be sent again.
+        if sent.is_ok() {
+            self.budget.earn(now);
+        }
+        sent
     }
 
     /// How a member stands, if it is there.

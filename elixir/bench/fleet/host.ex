@@ -25,12 +25,12 @@ defmodule Fleet.Host do
     model = System.get_env("FLEET_MODEL")
     ours = if model, do: [{Dala.Serving, name: :model, model: model, batch: sizes()}], else: []
     function = {Dala.Serving, name: :function, run: &__MODULE__.work/1, batch: sizes()}
-    {:ok, _} = Supervisor.start_link([function | ours] ++ nx(), strategy: :one_for_one, name: __MODULE__)
 
     # Whoever asks for work that must not be done twice can look here how often it was; and here what runs took.
     for table <- [:done, :times], do: :ets.new(table, [:named_table, :public, :duplicate_bag])
     :telemetry.attach(:times, [:dala, :serving, :ran], &__MODULE__.note/4, nil)
     Dala.Gpu.Compute.Telemetry.init()
+    {:ok, _} = Supervisor.start_link([function | ours] ++ nx(), strategy: :one_for_one, name: __MODULE__)
     IO.puts("serves")
     Process.sleep(:infinity)
   end

@@ -27,8 +27,9 @@ defmodule Dala.Serving do
     * `:expired` - there was no answer before the deadline
     * `:node_lost` - the node that had it is gone, and it may not be run again
     * `:buffer_elsewhere` - its buffers live on a node that does not serve it, or on several
-    * `:run_failed`, or what the model's run said - the request is the cause: those that shared its run were run again without it
-    * `:device_lost` - the device was lost with it more than once, and no other node may or can run it
+    * `:run_failed`, or what the model's run said - the request is the cause: those that shared its run and are pure were run again without
+      it, and those that are not say the same
+    * `:device_lost` - the device was lost with it, more than once if it is pure, and no other node may or can run it
     * `:too_large` - it has more items than the largest batch
   """
 
@@ -90,7 +91,7 @@ defmodule Dala.Serving do
     must!(alone?, :slots, "1 for a pipeline, whose buffers hold one request", elem(queue, 2))
 
     # What fails does so here, and not in a process that others are linked to.
-    with {:ok, _routes, _takes} <- Members.find(name),
+    with {:ok, _ways} <- Members.find(name),
          nil <- Members.local(name),
          {:ok, work} <- Work.new(served, sizes) do
       Server.start_link(name, work, sizes, queue)
@@ -110,7 +111,8 @@ defmodule Dala.Serving do
 
     * `:deadline` - after how many milliseconds the answer is worth nothing: 5000; or `:infinity`
     * `:lane` - `:interactive`, `:default` or `:background`
-    * `:pure` - whether it may be run twice, so that another node answers if one is lost. Models are, functions are only if you say so
+    * `:pure` - whether it may be run twice: by another node if one is lost, and again if its run fails with others in it. Models are,
+      functions are only if you say so
 
       iex> {:error, error} = Dala.Serving.run(:never_served, 1)
       iex> {error.code, error.details.reason}
@@ -180,11 +182,12 @@ defmodule Dala.Serving do
   def info(name) do
     here = ask_local(name!(name), :info)
 
-    case Members.find(name) do
-      {:ok, routes, _takes} -> routes |> Native.routes_info() |> Map.update!(:members, &members/1)
-      {:error, _} -> %{members: [], in_flight: 0, repeats_left: 0}
-    end
-    |> Map.merge(%{name: name, here: here})
+    ways = with {:error, _} <- Members.find(name), do: {:ok, []}
+    known = for {routes, _takes} <- elem(ways, 1), do: Native.routes_info(routes)
+    sum = fn what -> known |> Enum.map(& &1[what]) |> Enum.sum() end
+
+    %{name: name, here: here, members: Enum.flat_map(known, &members(&1.members))}
+    |> Map.merge(%{in_flight: sum.(:in_flight), repeats_left: sum.(:repeats_left)})
   end
 
   @doc """
@@ -233,19 +236,22 @@ defmodule Dala.Serving do
   ## Asking
 
   defp call(name, input, options, caller) do
-    with {:ok, routes, takes} <- Members.find(name) do
-      {only, request} = place(name, Tensors.request(takes, input))
+    deadline = options[:deadline]
+    until = if deadline != :infinity, do: now() + round(deadline * 1000)
+
+    with {:ok, ways} <- Members.find(name) do
+      {routes, takes, request} = request(ways, input)
+      {only, request} = place(name, takes, request)
       pure = if options[:pure] == nil, do: takes != :anything, else: options[:pure]
-      deadline = options[:deadline]
-      until = if deadline != :infinity, do: now() + round(deadline * 1000)
-      started = :erlang.alias()
-      request = request |> Map.delete(:nodes) |> Map.put(:lane, options[:lane])
+      request = request |> Map.delete(:nodes) |> Map.merge(%{lane: options[:lane], pure: pure})
+      {started, suspended} = {:erlang.alias(), Members.never_suspended()}
       call = %{name: name, routes: routes, request: request}
       call = Map.merge(call, %{caller: caller, until: until, started: started, last: nil})
 
       try do
         routes |> Native.routes_ask({options[:lane], left(call), pure, only}) |> follow(call)
       after
+        Members.never_suspended(suspended)
         :erlang.unalias(started)
         flush(started)
       end
@@ -254,15 +260,22 @@ defmodule Dala.Serving do
     error in Error -> {:error, error}
   end
 
+  # By the first way that takes it.
+  defp request([{routes, takes} | others], input) do
+    {routes, takes, Tensors.request(takes, input)}
+  rescue
+    error in Error -> if others == [], do: reraise(error, __STACKTRACE__), else: request(others, input)
+  end
+
   # The member that has the buffers of a request, or none: anybody may have what they hold.
-  defp place(name, %{nodes: [node]} = request) do
-    case Members.on(name, node) do
+  defp place(name, takes, %{nodes: [node]} = request) do
+    case Members.on(name, takes, node) do
       nil -> {nil, Tensors.read(request)}
       member -> {member, request}
     end
   end
 
-  defp place(_name, request), do: {nil, Tensors.read(request)}
+  defp place(_name, _takes, request), do: {nil, Tensors.read(request)}
 
   # Goes where the router says, until there is an answer or nobody left to ask.
   defp follow({:ok, {ticket, member, wait}}, call) do
@@ -322,6 +335,10 @@ defmodule Dala.Serving do
 
   defp answered({:lost, error, _word}, trip, call),
     do: again(Native.routes_lost(call.routes, trip.ticket, true), error, call)
+
+  # What another version says, and nobody here knows.
+  defp answered(_unknown, trip, call),
+    do: again(Native.routes_lost(call.routes, trip.ticket, true), :node_lost, call)
 
   # The answer may have come in this moment.
   defp late(%{ref: ref} = trip, call) do

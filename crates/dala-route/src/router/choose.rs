@@ -58,7 +58,7 @@ impl Router {
         let has_others = ask.only.is_none() && self.members.opened().len() > tried.len() + usize::from(!rests);
         let may_repeat = ask.pure && tries < self.limits.tries;
         let until = ask.deadline.map(|deadline| match deadline.since(now) / 2 {
-            half if has_others && rests => now + half,
+            half if has_others && rests && ask.pure => now + half,
             half if has_others && may_repeat => deadline.min(now + half.max(expected_wait * 3)),
             _ => deadline,
         });
@@ -169,15 +169,16 @@ impl Router {
             retry = retry.min((forecast.least - slack).max(0.0));
         }
         let why = Refusal::Busy { looked, expected_wait: span(soonest) };
-        Err(Refused { why, retry_after: span(retry).max(self.limits.rest / 4) })
+        // Nor are those who are told so to come back together.
+        let retry_after = span(retry).max(self.limits.rest / 4).mul_f64(1.0 + chance(random));
+        Err(Refused { why, retry_after })
     }
 
     /// Why there is nobody to ask. Of all who are told so only one tries the next member: others are not to come back at once,
     /// nor together.
     fn nobody(&self, now: Time, tried: &[Member], random: u64) -> Refused {
         let next = self.members.next_try().map_or(Duration::ZERO, |next| next.since(now));
-        let retry_after =
-            next.max(self.limits.rest) + self.limits.rest.mul_f64((random >> 44) as f64 / (1u64 << 20) as f64);
+        let retry_after = next.max(self.limits.rest) + self.limits.rest.mul_f64(chance(random));
         let why = match self.members.resting() {
             _ if self.members.count() == 0 => Refusal::NoMembers,
             0 => Refusal::Tried { tries: tried.len() },
@@ -185,4 +186,9 @@ impl Router {
         };
         Refused { why, retry_after }
     }
+}
+
+/// A number from 0 to 1.
+fn chance(random: u64) -> f64 {
+    (random >> 44) as f64 / (1u64 << 20) as f64
 }

@@ -1,6 +1,6 @@
 defmodule Dala.Serving.Members do
   @moduledoc false
-  # Who serves what in the cluster, as this node knows it: a router for each name, told of those who come and go.
+  # Who serves what in the cluster, as this node knows it: a router for each name and what is taken there, told of those who come and go.
   #
   # Servers are members of a group of `:pg`, `{name, takes}`. What they take is part of it, so that callers know it without asking.
 
@@ -19,10 +19,11 @@ defmodule Dala.Serving.Members do
   # The scope of `:pg`, under the same supervisor.
   def scope_spec, do: %{id: @scope, start: {:pg, :start_link, [@scope]}}
 
-  # The router of a name and what is taken there. Where nobody serves it, a router that knows nobody.
+  # The router of a name and what is taken there, `{routes, takes}`. There are several while nodes take different things, as when one
+  # version replaces another: first what most take, last what takes anything. Where nobody serves it, a router that knows nobody.
   def find(name) do
     case :ets.lookup(__MODULE__, {:name, name}) ++ :ets.lookup(__MODULE__, :nobody) do
-      [{_, routes, takes} | _] -> {:ok, routes, takes}
+      [{_, ways} | _] -> {:ok, ways}
       [] -> {:error, Error.new(:nif_not_loaded, Native.not_loaded() || "not loaded")}
     end
   rescue
@@ -38,8 +39,8 @@ defmodule Dala.Serving.Members do
     if pid && Process.alive?(pid), do: pid
   end
 
-  # The number of the one that serves a name on a node, if there is.
-  def on(name, node), do: look({:on, name, node})
+  # The number of the one that serves a name on a node, if there is and takes this.
+  def on(name, takes, node), do: look({:on, name, takes, node})
 
   defp look(key) do
     case :ets.lookup(__MODULE__, key) do
@@ -48,6 +49,14 @@ defmodule Dala.Serving.Members do
     end
   rescue
     ArgumentError -> nil
+  end
+
+  # Whoever sends to a node whose connection is full, as that of one that is frozen, is suspended until it is not, which may be a minute. From
+  # OTP 25.3 on a process can be spared that. Gives what it was before.
+  def never_suspended(never? \\ true) do
+    :erlang.process_flag(:async_dist, never?)
+  rescue
+    ArgumentError -> false
   end
 
   ## Called by servers
@@ -84,8 +93,8 @@ defmodule Dala.Serving.Members do
   @impl true
   def init(nil) do
     :ets.new(__MODULE__, [:named_table, :protected, read_concurrency: true])
-    if Native.not_loaded() == nil, do: :ets.insert(__MODULE__, {:nobody, Native.routes(), :anything})
-    {:ok, %{scope: nil, watch: nil, numbers: %{}, last: 0}, {:continue, :watch}}
+    if Native.not_loaded() == nil, do: :ets.insert(__MODULE__, {:nobody, [{Native.routes(), :anything}]})
+    {:ok, %{scope: nil, watch: nil, numbers: %{}, ways: %{}, last: 0}, {:continue, :watch}}
   end
 
   @impl true
@@ -117,9 +126,8 @@ defmodule Dala.Serving.Members do
     do: {:noreply, Enum.reduce(pids, state, &leave(&2, name, &1))}
 
   def handle_info({:word, name, pid, word}, state) do
-    with %{{^name, ^pid} => number} <- state.numbers,
-         {:ok, routes, _takes} <- find(name),
-         do: Native.routes_heard(routes, number, word)
+    with %{{^name, ^pid} => {number, takes}} <- state.numbers,
+         do: Native.routes_heard(elem(state.ways[name][takes], 0), number, word)
 
     {:noreply, state}
   end
@@ -171,37 +179,46 @@ defmodule Dala.Serving.Members do
 
   defp join(state, name, _takes, pid) when is_map_key(state.numbers, {name, pid}), do: state
 
-  defp join(state, name, takes, pid) do
+  # What another version may take is not known here.
+  defp join(state, name, takes, pid) when takes == :anything or is_list(takes) do
     if Native.not_loaded() do
       state
     else
       number = state.last + 1
-      routes = routes(name)
-      places = [{{:member, number}, pid}, {{:on, name, node(pid)}, number}]
-      :ets.insert(__MODULE__, [{{:name, name}, routes, takes} | places])
+      {routes, count} = state.ways[name][takes] || {Native.routes(), 0}
+      :ets.insert(__MODULE__, [{{:member, number}, pid}, {{:on, name, takes, node(pid)}, number}])
       Native.routes_join(routes, number)
-      %{state | last: number, numbers: Map.put(state.numbers, {name, pid}, number)}
+      state = %{state | last: number, numbers: Map.put(state.numbers, {name, pid}, {number, takes})}
+      list(state, name, Map.put(state.ways[name] || %{}, takes, {routes, count + 1}))
     end
   end
+
+  defp join(state, _name, _takes, _pid), do: state
 
   defp leave(state, name, pid) do
     case Map.pop(state.numbers, {name, pid}) do
       {nil, _} ->
         state
 
-      {number, numbers} ->
-        Native.routes_leave(routes(name), number)
+      {{number, takes}, numbers} ->
+        {{routes, count}, others} = Map.pop!(state.ways[name], takes)
+        Native.routes_leave(routes, number)
         :ets.delete(__MODULE__, {:member, number})
-        :ets.delete_object(__MODULE__, {{:on, name, node(pid)}, number})
-        %{state | numbers: numbers}
+        :ets.delete_object(__MODULE__, {{:on, name, takes, node(pid)}, number})
+        ways = if count > 1, do: Map.put(others, takes, {routes, count - 1}), else: others
+        list(%{state | numbers: numbers}, name, ways)
     end
   end
 
-  # Kept when the last member leaves: it knows who was lost.
-  defp routes(name) do
-    case :ets.lookup(__MODULE__, {:name, name}) do
-      [{_, routes, _takes}] -> routes
-      [] -> Native.routes()
-    end
+  # Nothing is kept of a name that nobody serves.
+  defp list(state, name, ways) when ways == %{} do
+    :ets.delete(__MODULE__, {:name, name})
+    %{state | ways: Map.delete(state.ways, name)}
+  end
+
+  defp list(state, name, ways) do
+    order = Enum.sort_by(ways, fn {takes, {_, count}} -> {takes == :anything, -count} end)
+    :ets.insert(__MODULE__, {{:name, name}, for({takes, {routes, _}} <- order, do: {routes, takes})})
+    %{state | ways: Map.put(state.ways, name, ways)}
   end
 end

@@ -16,16 +16,23 @@ defmodule Dala.Serving.Server do
   @most_shapes 64
   # What the native side takes for a number of items.
   @most_items 0xFFFFFFFF
+  @most_bytes 0xFFFFFFFFFFFFFFFF
+  # Microseconds that a timer takes.
+  @most_time 0xFFFFFFFF * 1000
   # A request that no node would take.
   @own_fault [:too_large, :empty]
 
   def start_link(name, work, sizes, queue),
-    do: GenServer.start_link(__MODULE__, {name, work, sizes, queue})
+    do: GenServer.start_link(__MODULE__, {self(), name, work, sizes, queue})
 
   @impl true
-  def init({name, work, sizes, {items, bytes, slots}}) do
+  def init({parent, name, work, sizes, {items, bytes, slots}}) do
     # Runs end with it, and it does not end with them.
     Process.flag(:trap_exit, true)
+    # Nor does it wait for one node while others wait for it.
+    Members.never_suspended()
+    # Callers that are refused and come again may be thousands, and it has little to do for each.
+    Process.flag(:priority, :high)
     desk = Native.desk(items, bytes, slots)
     shapes = Work.tried_shapes(work)
     keys = if shapes && work.shares, do: %{shapes => Native.desk_key(desk, sizes, work.tried)}, else: %{}
@@ -60,7 +67,11 @@ defmodule Dala.Serving.Server do
       }
     }
 
-    with {:ok, state} <- join(state), do: {:ok, state}, else: ({:error, reason} -> {:stop, reason})
+    with {:error, reason} <- join(state) do
+      # Another was faster. Whoever started this one is told so, and does not end with it.
+      Process.unlink(parent)
+      {:stop, reason}
+    end
   end
 
   # Whoever routes to it may be started again, and has forgotten it then.
@@ -72,6 +83,11 @@ defmodule Dala.Serving.Server do
   end
 
   defp join(state), do: {:ok, state}
+
+  defp join_later(state) do
+    Process.send_after(self(), :join, 10)
+    state
+  end
 
   @impl true
   def handle_call(:drain, from, state) do
@@ -86,8 +102,17 @@ defmodule Dala.Serving.Server do
   def handle_call(:info, _from, state),
     do: {:reply, state.desk |> Native.desk_load() |> Map.merge(state.counts), state}
 
+  # What is there of a request that can be read: whoever asks may be of another version.
+  defguardp is_request(request)
+            when is_atom(:erlang.map_get(:lane, request)) and is_integer(:erlang.map_get(:items, request)) and
+                   :erlang.map_get(:items, request) >= 0 and
+                   :erlang.map_get(:bytes, request) in 0..@most_bytes and
+                   (:erlang.map_get(:left, request) == nil or :erlang.map_get(:left, request) in 0..@most_time) and
+                   is_map_key(request, :input) and is_map_key(request, :shapes)
+
   @impl true
-  def handle_info({:ask, ref, started, from, caller, request}, state) do
+  def handle_info({:ask, ref, started, from, caller, request}, state)
+      when is_reference(ref) and is_reference(started) and is_pid(from) and is_request(request) do
     {key, items, state} = key(state, request)
     {number, held} = Map.get(state.callers, caller, {state.last_caller + 1, 0})
     offer = {key, request.lane, number, request.left, items, request.bytes}
@@ -96,6 +121,7 @@ defmodule Dala.Serving.Server do
       {:ok, ticket} ->
         job = %{ref: ref, started: started, from: from, caller: caller, input: request.input, key: key}
         job = Map.merge(job, %{lane: request.lane, monitor: Process.monitor(from)})
+        job = Map.put(job, :pure, Map.get(request, :pure) == true)
         tickets = Map.merge(state.tickets, %{ref => ticket, job.monitor => ticket})
         state = %{state | jobs: Map.put(state.jobs, ticket, job), tickets: tickets}
         state = %{state | callers: Map.put(state.callers, caller, {number, held + 1})}
@@ -118,17 +144,24 @@ defmodule Dala.Serving.Server do
     end
   end
 
+  def handle_info({:ask, ref, _, _, _, _}, state) when is_reference(ref) do
+    tell(state, ref, state.single, {:refused, {:unknown_request, 0, "it is of another version"}})
+    {:noreply, count(state, :refused)}
+  end
+
   def handle_info({:cancel, ref}, state) do
     with %{^ref => ticket} <- state.tickets, do: Native.desk_gone(state.desk, ticket)
     {:noreply, next(state)}
   end
 
-  def handle_info(:next, state), do: {:noreply, next(%{state | timer: nil})}
+  def handle_info(:next, state), do: {:noreply, next(state)}
 
+  # One that is not found by others for now has its work all the same.
   def handle_info(:join, state) do
     case join(state) do
       {:ok, state} -> {:noreply, state}
-      {:error, reason} -> {:stop, reason, state}
+      {:error, {:already_started, _} = reason} -> {:stop, reason, state}
+      {:error, _} -> {:noreply, join_later(state)}
     end
   end
 
@@ -142,8 +175,7 @@ defmodule Dala.Serving.Server do
     do: {:noreply, finish(state, run, {:failed, Work.failed(inspect(reason))})}
 
   def handle_info({:DOWN, members, :process, _, _}, %{members: members} = state) do
-    Process.send_after(self(), :join, 10)
-    {:noreply, %{state | members: nil}}
+    {:noreply, join_later(%{state | members: nil})}
   end
 
   # Whoever waited for an answer is gone. A process that asks for itself has asked for nothing else.
@@ -185,7 +217,7 @@ defmodule Dala.Serving.Server do
   defp next(state) do
     if state.timer, do: Process.cancel_timer(state.timer)
     next = Native.desk_next(state.desk)
-    state = settle(%{state | timer: nil}, %{}, nil)
+    state = settle(%{state | timer: nil}, %{}, nil, %{})
 
     case next do
       {:run, batch} -> state |> begin(batch) |> next()
@@ -206,18 +238,22 @@ defmodule Dala.Serving.Server do
 
   defp finish(state, run, {how, made}) do
     {%{batch: batch, tickets: tickets, items: items, began: began}, runs} = Map.pop(state.runs, run)
+    # What is not pure is not run again, neither with others nor alone: nobody knows how far the run came.
+    once = if how == :done, do: [], else: Enum.reject(tickets, &state.jobs[&1].pure)
+    Enum.each(once, &Native.desk_gone(state.desk, &1))
     :ok = Native.desk_finished(state.desk, batch, how)
     duration = System.monotonic_time() - began
     report(state, :ran, %{duration: duration, requests: length(tickets), items: items}, %{outcome: how})
     state = if how == :lost, do: count(state, :device_losses), else: state
     {outputs, error} = if how == :done, do: {Map.new(Enum.zip(tickets, made)), nil}, else: {%{}, made}
-    %{state | runs: runs} |> settle(outputs, error) |> next()
+    %{state | runs: runs} |> settle(outputs, error, Map.new(once, &{&1, how})) |> next()
   end
 
-  # Tells those whose requests ended what became of them.
-  defp settle(state, outputs, error) do
+  # Tells those whose requests ended what became of them; of some this is known better than by the desk.
+  defp settle(state, outputs, error, known) do
     for {ticket, how, took, waited, runs} <- Native.desk_ended(state.desk), reduce: state do
       state ->
+        how = Map.get(known, ticket, how)
         {job, jobs} = Map.pop!(state.jobs, ticket)
         Process.demonitor(job.monitor, [:flush])
         state = %{state | jobs: jobs, tickets: Map.drop(state.tickets, [job.ref, job.monitor])}
@@ -237,7 +273,7 @@ defmodule Dala.Serving.Server do
 
   # Another node may have a device.
   defp answer(:lost, _runs, _output, _error),
-    do: {:lost, Error.new(:device_lost, "the device was lost with it, more than once")}
+    do: {:lost, Error.new(:device_lost, "the device was lost with it")}
 
   # Another may have the time.
   defp answer(:expired, 0, _output, _error), do: {:refused, {:expired, 0, "it did not start in time"}}
