@@ -42,6 +42,10 @@ defmodule TwinsTest do
     {Dala.Gpu, :close_surface, 1} => "a surface that is closed already is fine",
     {Dala.ML, :imagenet_labels, 0} => @no_device,
     {Dala.Media, :frame_stream, 2} => "it is lazy: what fails is known when it is enumerated",
+    {Dala.Serving, :info, 1} => @arguments_only,
+    {Dala.Serving, :report, 1} => @arguments_only,
+    {Dala.Serving, :start_link, 1} => "it returns what a supervisor wants",
+    {Dala.Serving, :stream, 3} => "it is lazy: each answer says whether it failed",
     {ExCubecl, :available?, 0} => "false if there is no device",
     {ExCubecl, :supported_dtypes, 0} => @no_device,
     {ExCubecl, :version, 0} => @no_device
