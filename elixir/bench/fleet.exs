@@ -309,33 +309,52 @@ defmodule Fleet.Trials do
     end
   end
 
-  ## Throughput by the number of nodes, beside Nx.Serving if it is there
+  ## Throughput and waits by the number of nodes, as `cargo run -p dala-route --example fleet agree` simulates them
 
   def scaling(short?) do
     seconds = if short?, do: 3, else: 20
+    table(if(short?, do: [1, 2], else: [1, 2, 4, 8]), [:model], [0.5, 0.8, 1.2], seconds)
+  end
+
+  # Ours and Nx.Serving with the same function; and what callers see when one of four nodes is killed.
+  def beside_nx(short?) do
+    seconds = if short?, do: 3, else: 20
+    whats = [:function | if(Code.ensure_loaded?(Nx.Serving), do: [:nx], else: [])]
+    table(if(short?, do: [2], else: [1, 2, 4, 8]), whats, [0.8], seconds)
+
+    for what <- whats do
+      fleet = up(4)
+      before = repeated()
+      load = load(fleet, what, if(short?, do: 4, else: 15), part: 0.7)
+      Process.sleep(2_000)
+      kill(fleet, 2)
+      Process.sleep(2_000)
+      result = ended(load, before)
+      IO.puts("# #{what}, one of four nodes killed: #{inspect(Map.drop(result, [:held]))}")
+      down(fleet)
+    end
+  end
+
+  defp table(counts, whats, parts, seconds) do
     IO.puts("what,nodes,load,asked,answered,refused,p50_ms,p99_ms,per_second")
 
-    for count <- if(short?, do: [1, 2], else: [1, 2, 4, 8]) do
+    for count <- counts do
       fleet = up(count)
-      nx? = Code.ensure_loaded?(Nx.Serving)
 
-      for what <- [:model, :function | if(nx?, do: [:nx], else: [])] do
+      for what <- whats do
         ask = Load.asks(what, pure: true, deadline: 1_000)
-        full = Load.run(ask, callers: 16 * count, seconds: seconds)
-        row(what, count, "closed", full)
+        row(what, count, "alone", Load.run(ask, callers: 1, seconds: 3))
+        row(what, count, "closed", Load.run(ask, callers: 16 * count, seconds: seconds))
 
-        for part <- if(what == :model, do: [0.5, 0.8, 1.2], else: [0.8]) do
+        for part <- parts do
           rate = part * Host.most() * count
           row(what, count, part, Load.run(ask, rate: rate, seconds: seconds))
         end
       end
 
       times = :erpc.call(name(1), Host, :times, [])
-
-      IO.puts(
-        "# runs of a node, as the simulation takes them: --runs #{Enum.map_join(times, ",", fn {size, ms} -> "#{size}:#{ms}" end)}"
-      )
-
+      runs = Enum.map_join(times, ",", fn {size, ms} -> "#{size}:#{ms}" end)
+      if runs != "", do: IO.puts("# what runs took, as the simulation is told it: --runs #{runs}")
       down(fleet)
     end
   end
@@ -344,21 +363,6 @@ defmodule Fleet.Trials do
     refused = result.asked - result.answered - result.lost
     figures = [result.asked, result.answered, refused, Float.round(result.p50, 2), Float.round(result.p99, 2)]
     IO.puts(Enum.join([what, nodes, load | figures] ++ [Float.round(result.per_second, 1)], ","))
-  end
-
-  # What callers see when one of four nodes is killed: ours and Nx.Serving.
-  def beside_nx(short?) do
-    for what <- [:function, :nx], what != :nx or Code.ensure_loaded?(Nx.Serving) do
-      fleet = up(4)
-      before = repeated()
-      load = load(fleet, what, if(short?, do: 4, else: 15), part: 0.7)
-      Process.sleep(2_000)
-      kill(fleet, 2)
-      Process.sleep(2_000)
-      result = ended(load, before)
-      IO.puts("  #{what}, one of four nodes killed: #{inspect(Map.drop(result, [:held]))}")
-      down(fleet)
-    end
   end
 
   ## What is counted, and what is said of it
