@@ -312,13 +312,13 @@ defmodule Fleet.Trials do
   ## Throughput and waits by the number of nodes, as `cargo run -p dala-route --example fleet agree` simulates them
 
   def scaling(short?) do
-    seconds = if short?, do: 3, else: 20
+    seconds = if short?, do: 3, else: 40
     table(if(short?, do: [1, 2], else: [1, 2, 4, 8]), [:model], [0.5, 0.8, 1.2], seconds)
   end
 
   # Ours and Nx.Serving with the same function; and what callers see when one of four nodes is killed.
   def beside_nx(short?) do
-    seconds = if short?, do: 3, else: 20
+    seconds = if short?, do: 3, else: 30
     whats = [:function | if(Code.ensure_loaded?(Nx.Serving), do: [:nx], else: [])]
     table(if(short?, do: [2], else: [1, 2, 4, 8]), whats, [0.8], seconds)
 
