@@ -20,6 +20,7 @@ struct History {
     /// How many runs are expected at most of each.
     taken: BTreeMap<Ticket, Request>,
     ended: BTreeMap<Ticket, (End, u32)>,
+    forgotten: BTreeSet<Key>,
     largest_batch: usize,
     losses: bool,
 }
@@ -52,6 +53,7 @@ impl History {
             culprits: BTreeSet::new(),
             taken: BTreeMap::new(),
             ended: BTreeMap::new(),
+            forgotten: BTreeSet::new(),
             largest_batch: 1,
             losses,
         }
@@ -180,6 +182,7 @@ impl History {
             95..97 => {
                 if let Some(key) = self.key() {
                     self.batcher.forget(self.now, key);
+                    self.forgotten.insert(key);
                     self.model.forget(key);
                 }
             }
@@ -218,7 +221,9 @@ impl History {
         for (ticket, (end, runs)) in &self.ended {
             assert!(*runs <= most + if self.losses { 3 } else { 0 }, "{ticket} was run {runs} times");
             let is_culprit = self.culprits.contains(ticket);
-            assert!(*end != End::Failed || is_culprit, "{ticket} failed for another");
+            // What is forgotten cannot be run again without the culprit.
+            let is_forgotten = self.forgotten.contains(&self.taken[ticket].key);
+            assert!(*end != End::Failed || is_culprit || is_forgotten, "{ticket} failed for another");
             assert!(*end != End::Done || !is_culprit, "{ticket} cannot be done");
         }
     }
