@@ -74,6 +74,12 @@ fn a_device_that_is_lost_again_and_again() {
     assert!(tally.refused["not_ready"] > 30, "{tally}");
     assert_eq!(get(server.http, "GET", "/v2/health/ready").0, 503);
     server.tell("");
+    // It is tried four times in a second.
+    let begun = Instant::now();
+    while get(server.http, "GET", "/v2/health/ready").0 != 200 {
+        assert!(begun.elapsed() < Duration::from_secs(10), "it is not opened again");
+        sleep(Duration::from_millis(20));
+    }
     is_idle(&server);
 }
 
