@@ -507,7 +507,7 @@ defmodule Dala.ServingTest do
       name = :"dala_serving_#{System.pid()}@127.0.0.1"
 
       case eventually(fn -> with({:error, _} <- Node.start(name, :longnames), do: false) end, 50) do
-        {:ok, _} -> on_exit(fn -> Node.stop() end) && :ok
+        {:ok, _} -> on_exit(fn -> Node.stop() end)
         false -> {:error, "this node could not be given a name"}
       end
     end
