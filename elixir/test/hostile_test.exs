@@ -144,6 +144,7 @@ defmodule Dala.Gpu.Compute.HostileTest do
     {Serving, :stream, [:served, :frames], :answers},
     {Serving, :stream, [:served, :frames, :run_options], :answers},
     {Serving, :drain, [:served], :done},
+    {Serving, :drain, [:served, :timeout], :done},
     {Serving, :info, [:served], :map},
     {Serving, :report, [:served], :string},
     {ExCubecl, :available?, [], :boolean},

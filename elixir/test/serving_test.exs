@@ -161,6 +161,47 @@ defmodule Dala.ServingTest do
       assert {:error, %Error{code: :refused, details: %{reason: :no_members}}} = Serving.run(:drained, 5)
     end
 
+    test "what comes when one that drained has left is refused, and it says when it is not done in time" do
+      server = serve(name: :parting, run: told(& &1))
+      {first, [], runs} = behind(:parting, [])
+      assert {:error, %Error{code: :timeout}} = Serving.drain(:parting, 20)
+      drain = Task.async(fn -> Serving.drain(:parting) end)
+      send(runs, :go)
+      assert Task.await(first) == {:ok, :wait}
+      assert eventually(fn -> Serving.info(:parting).members == [] end)
+      # One that was on its way.
+      request = %{input: 1, shapes: [], items: 1, bytes: 1, lane: :default, left: nil}
+      ref = :erlang.alias()
+      send(server, {:ask, ref, ref, self(), self(), request})
+      assert_receive {^ref, {:refused, {:draining, _, _}, _word}}
+      assert Task.yield(drain, 0) == nil
+      assert Task.await(drain) == :ok
+    end
+
+    test "a run that does not end is ended" do
+      hangs = fn
+        [:hang] -> Process.sleep(:infinity)
+        inputs -> inputs
+      end
+
+      serve(name: :hanging, batch: [1], longest: 100, run: hangs)
+      assert {:error, %Error{code: :run_failed}} = Serving.run(:hanging, :hang, deadline: :infinity)
+      assert Serving.run(:hanging, :fine) == {:ok, :fine}
+      Process.sleep(150)
+      assert Serving.run(:hanging, :fine) == {:ok, :fine}
+    end
+
+    test "numbers of members are not given again" do
+      serve(name: :numbered, run: & &1)
+      numbers = fn -> for [number] <- :ets.match(Dala.Serving.Members, {{:member, :"$1"}, :_}), do: number end
+      before = numbers.()
+      monitor = Process.monitor(Dala.Serving.Members)
+      Process.exit(Process.whereis(Dala.Serving.Members), :kill)
+      assert_receive {:DOWN, ^monitor, _, _, :killed}
+      assert eventually(fn -> match?({:ok, 1}, Serving.run(:numbered, 1)) end)
+      assert before != [] and numbers.() != [] and Enum.all?(numbers.(), &(&1 > Enum.max(before)))
+    end
+
     test "what may have run is not run again, unless it is pure" do
       server = serve(name: :lost, run: told(& &1))
       {first, [], _runs} = behind(:lost, [])
@@ -278,6 +319,10 @@ defmodule Dala.ServingTest do
       assert [ok: 2, ok: 3] =
                1..1_000 |> Stream.cycle() |> then(&Serving.stream(:streamed, &1)) |> Enum.take(2)
 
+      # What is raised for an input is raised where the stream is read.
+      member(:streamed_numbers, [{"x", :f32, [:batch, 1]}])
+      wrong = Serving.stream(:streamed_numbers, [{<<0::32>>, :bad, :f32}])
+      assert_raise ArgumentError, fn -> Enum.to_list(wrong) end
       assert eventually(fn -> match?(%{queued: 0, running: 0}, Serving.info(:streamed).here) end)
       assert eventually(fn -> Serving.info(:streamed).in_flight == 0 end)
     end
@@ -285,7 +330,7 @@ defmodule Dala.ServingTest do
     test "events are reported" do
       serve(name: :reported, run: & &1)
       test = self()
-      events = for event <- [:queued, :batched, :ran, :answered], do: [:dala, :serving, event]
+      events = for event <- [:queued, :batched, :ran, :answered, :refused], do: [:dala, :serving, event]
       handler = fn event, measured, about, _ -> send(test, {List.last(event), measured, about}) end
       :ok = :telemetry.attach_many(__MODULE__, events, handler, nil)
       on_exit(fn -> :telemetry.detach(__MODULE__) end)
@@ -298,6 +343,13 @@ defmodule Dala.ServingTest do
       assert_receive {:ran, %{duration: ran}, %{outcome: :done}}
       assert_receive {:answered, %{duration: took, waited: waited, runs: 1}, %{end: :done}}
       assert ran > 0 and took >= waited
+      assert {:error, _} = Serving.run(:nowhere_served, "x")
+
+      assert_receive {:refused, %{},
+                      %{name: :nowhere_served, lane: :default, reason: :no_members, by: :caller}}
+
+      assert Serving.drain(:reported) == :ok
+      refute_received {:refused, _, %{name: :reported}}
     end
 
     test "no native call takes longer than some microseconds" do
@@ -480,6 +532,18 @@ defmodule Dala.ServingTest do
       end)
     end
 
+    test "a node without a device keeps nobody from an answer", context do
+      with_peers(context, fn [{_, node} | _] ->
+        # As what reads the result of work that failed says it.
+        none = Error.new(:device_unavailable, "none")
+        serve(name: :bare, run: fn _ -> raise Error.new(:poisoned, "never written", %{cause: none}) end)
+        assert {:error, %Error{code: :device_unavailable}} = Serving.run(:bare, 3, pure: true)
+        :ok = :erpc.call(node, Dala.Test.Serving, :start, [:bare, [1, 2, 4]])
+        assert eventually(fn -> length(Serving.info(:bare).members) == 2 end)
+        for x <- 1..30, do: assert({:ok, {^node, _}} = Serving.run(:bare, x, pure: true))
+      end)
+    end
+
     test "nodes drain one after the other, and callers do not notice", context do
       with_peers(context, fn peers ->
         for {_, node} <- peers, do: :ok = :erpc.call(node, Dala.Test.Serving, :start, [:rolling, [1, 2, 4]])
@@ -497,6 +561,14 @@ defmodule Dala.ServingTest do
         assert {_, ^left} = hd(peers)
       end)
     end
+  end
+
+  # As if on another node: one that takes this, and never answers.
+  defp member(name, takes) do
+    {test, join} = {self(), fn -> :pg.join(Dala.Serving, {name, takes}, self()) end}
+    pid = spawn(fn -> join.() && relay(test) end)
+    on_exit(fn -> Process.exit(pid, :kill) end)
+    assert eventually(fn -> match?([_], Serving.info(name).members) end)
   end
 
   ## Nodes of a cluster, on the loopback

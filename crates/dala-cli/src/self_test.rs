@@ -197,3 +197,19 @@ fn print(device: &DeviceReport, out: &mut dyn Write) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_off_by_what_the_kernel_says() {
+        let registry = dala_kernels::Registry::built_in();
+        let found = |name: &str, off: u8| {
+            let kernel = registry.get(name).unwrap();
+            difference(kernel, &Data::U8(vec![7, 100]), &Data::U8(vec![7, 100 + off])).is_some()
+        };
+        let cases = [("flip", 0), ("flip", 1), ("blur", 1), ("blur", 2)];
+        assert_eq!(cases.map(|(name, off)| found(name, off)), [false, true, false, true]);
+    }
+}

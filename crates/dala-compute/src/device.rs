@@ -85,7 +85,7 @@ pub struct Stats {
 impl Device {
     /// Every device of this machine that this build can use, best first. Each is opened to say what it can do.
     pub fn list() -> Vec<DeviceInfo> {
-        let all = Backend::ALL.into_iter().flat_map(numbered);
+        let all = Backend::ALL.into_iter().flat_map(|backend| numbered(backend, kinds));
         let mut devices: Vec<DeviceInfo> =
             all.filter_map(|(id, _)| open_adapter(id).ok()).map(|adapter| adapter.info.clone()).collect();
         devices.sort_by_key(|info| preference(info.kind));
@@ -112,7 +112,7 @@ impl Device {
         let id = match name {
             "auto" => match std::env::var("DALA_DEVICE") {
                 Ok(wanted) if !wanted.is_empty() && wanted != "auto" => named(&wanted)?,
-                _ => best()?,
+                _ => best(kinds)?,
             },
             other => named(other)?,
         };
@@ -312,11 +312,14 @@ fn named(name: &str) -> Result<AdapterId, Error> {
     match number {
         Some(number) => Ok(AdapterId { backend, number }),
         // Where there is none, opening the first says why.
-        None => Ok(best_of(numbered(backend)).map_or(AdapterId { backend, number: 0 }, |(id, _)| id)),
+        None => Ok(best_of(numbered(backend, kinds)).map_or(AdapterId { backend, number: 0 }, |(id, _)| id)),
     }
 }
 
-fn numbered(backend: Backend) -> impl Iterator<Item = (AdapterId, DeviceKind)> {
+fn numbered(
+    backend: Backend,
+    mut kinds: impl FnMut(Backend) -> Vec<DeviceKind>,
+) -> impl Iterator<Item = (AdapterId, DeviceKind)> {
     kinds(backend).into_iter().enumerate().map(move |(number, kind)| (AdapterId { backend, number }, kind))
 }
 
@@ -335,10 +338,11 @@ fn preference(kind: DeviceKind) -> u8 {
     }
 }
 
-fn best() -> Result<AdapterId, Error> {
+/// The best adapter, asking of as few back ends as need be.
+fn best(mut kinds: impl FnMut(Backend) -> Vec<DeviceKind>) -> Result<AdapterId, Error> {
     let mut found: Vec<(AdapterId, DeviceKind)> = Vec::new();
     for backend in Backend::ALL {
-        found.extend(best_of(numbered(backend)));
+        found.extend(best_of(numbered(backend, &mut kinds)));
         // What comes after promises less.
         if found.last().is_some_and(|(_, kind)| kind.is_gpu()) {
             break;
@@ -358,4 +362,26 @@ fn adapter_account(info: &DeviceInfo) -> Arc<Account> {
     let total = info.memory_bytes.or_else(system_memory).unwrap_or(UNKNOWN);
     // The rest is for the program itself, its driver, and the engine's own buffers.
     accounts.entry(info.id.clone()).or_insert_with(|| Account::new(total / 5 * 4, None)).clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn auto_takes_the_best_and_asks_no_further() {
+        let mut asked = Vec::new();
+        let id = best(|backend| {
+            asked.push(backend);
+            match backend {
+                Backend::Vulkan => vec![DeviceKind::Software, DeviceKind::Integrated, DeviceKind::Discrete],
+                Backend::Gl => vec![DeviceKind::Discrete],
+                Backend::Cpu => vec![DeviceKind::Cpu],
+                _ => Vec::new(),
+            }
+        });
+        let id = id.unwrap();
+        assert_eq!((id.backend, id.number), (Backend::Vulkan, 2));
+        assert_eq!(asked.last(), Some(&Backend::Vulkan));
+    }
 }

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use dala_plan::work::Map;
+use dala_plan::work::{Map, Step};
 use dala_plan::{DeviceFacts, Lowering, Place, Task};
 use dala_spec::expr::interpret;
 use dala_spec::{DType, Data, Expr, KernelSpec, Params, Program, Signature, SpecError};
@@ -234,6 +234,10 @@ impl Kernel {
             Work::Composite(make) => self.caught(|| make(signature)?.lower(facts))?,
         };
         self.read_right(signature)?;
+        let written = |step: &Step| step.writes.contains(&Place::Output);
+        if !signature.output.shape.is_empty() && !lowering.steps.iter().any(written) {
+            return Err(SpecError::internal(format!("kernel `{}` does not write its output", self.spec.name)));
+        }
         Ok(lowering)
     }
 }

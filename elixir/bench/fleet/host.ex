@@ -26,8 +26,8 @@ defmodule Fleet.Host do
     ours = if model, do: [{Dala.Serving, name: :model, model: model, batch: sizes()}], else: []
     function = {Dala.Serving, name: :function, run: &__MODULE__.work/1, batch: sizes()}
 
-    # Whoever asks for work that must not be done twice can look here how often it was; and here what runs took.
-    for table <- [:done, :times], do: :ets.new(table, [:named_table, :public, :duplicate_bag])
+    # What runs took.
+    :ets.new(:times, [:named_table, :public, :duplicate_bag])
     :telemetry.attach(:times, [:dala, :serving, :ran], &__MODULE__.note/4, nil)
     Dala.Gpu.Compute.Telemetry.init()
     {:ok, _} = Supervisor.start_link([function | ours] ++ nx(), strategy: :one_for_one, name: __MODULE__)
@@ -37,7 +37,9 @@ defmodule Fleet.Host do
 
   def work(inputs) do
     Process.sleep(round(millis(length(inputs))))
-    for {:once, id} <- inputs, do: :ets.insert(:done, {id})
+
+    # Whoever asks for work that must not be done twice can look there how often it was, also when this node is gone.
+    for {:once, id} <- inputs, do: File.write!(System.fetch_env!("FLEET_DONE"), "#{id}\n", [:append])
     inputs
   end
 

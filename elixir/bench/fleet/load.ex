@@ -6,8 +6,8 @@ defmodule Fleet.Load do
 
   @compile {:no_warn_undefined, [Nx, Nx.Batch, Nx.Serving]}
 
-  # How long it is looked whether somebody is answered twice, in milliseconds.
-  @linger 30
+  # How long it is looked whether somebody is answered twice, in milliseconds: what was sent to a node that was frozen or cut off comes late.
+  @linger 2_000
 
   # `how`: `rate: per_second` at random moments whatever the answers, or `callers: n`, each of which asks when it was answered. Both for
   # `seconds`. `ask` is a function of a number, from `asks/2`.
@@ -16,18 +16,19 @@ defmodule Fleet.Load do
     {seconds, deadline} = {how[:seconds], Keyword.get(options, :deadline, 1_000)}
     # Those that were asked, and by how many microseconds the latest of them was asked too late.
     counters = :counters.new(2, [:atomics])
-    watch = %{table: table, ask: ask, deadline: deadline, counters: counters, linger: @linger}
+    watch = %{table: table, ask: ask, counters: counters, linger: @linger}
     # The same moments each time, so that what is compared is asked alike.
     :rand.seed(:exsss, 1)
     begun = now()
+    till = begun + seconds * 1_000_000
 
     if how[:rate],
-      do: arrive(watch, begun, begun + seconds * 1_000_000, how[:rate], 0),
-      else: ask_on(watch, begun + seconds * 1_000_000, how[:callers])
+      do: arrive(watch, begun, till, how[:rate], 0),
+      else: ask_on(watch, till, how[:callers])
 
     asked = :counters.get(counters, 1)
     wait(table, asked, now() + (deadline + 3_000) * 1_000)
-    result = sum(table, asked, seconds, deadline)
+    result = sum(table, asked, {seconds, till}, deadline)
     # More than a timer's millisecond or two: then whoever asks is what is measured.
     late = div(:counters.get(counters, 2), 1000)
     result = if late > 50, do: Map.put(result, :asked_late_ms, late), else: result
@@ -78,34 +79,37 @@ defmodule Fleet.Load do
   defp request(watch, number) do
     begun = now()
     outcome = watch.ask.(number)
-    row = {number, outcome, now() - begun}
+    ended = now()
+    row = {number, outcome, ended - begun, ended}
     # An answer that is there twice, and one that comes when nobody waits any more.
-    if not :ets.insert_new(watch.table, row), do: :ets.insert(watch.table, {{:doubled, number}, :doubled, 0})
+    if not :ets.insert_new(watch.table, row), do: doubled(watch, number)
     Process.sleep(watch.linger)
-
-    with {:messages, [_ | _]} <- Process.info(self(), :messages),
-         do: :ets.insert(watch.table, {{:doubled, number}, :doubled, 0})
+    with {:messages, [_ | _]} <- Process.info(self(), :messages), do: doubled(watch, number)
   end
+
+  defp doubled(watch, number), do: :ets.insert(watch.table, {{:doubled, number}, :doubled, 0, 0})
 
   defp wait(table, asked, till) do
     if :ets.info(table, :size) < asked and now() < till do
       Process.sleep(20)
       wait(table, asked, till)
     else
-      Process.sleep(2 * @linger)
+      Process.sleep(@linger + 100)
     end
   end
 
-  defp sum(table, asked, seconds, deadline) do
+  defp sum(table, asked, {seconds, till}, deadline) do
     rows = :ets.tab2list(table)
-    counts = Enum.frequencies(for {_, outcome, _} <- rows, do: outcome)
-    times = Enum.sort(for {_, outcome, time} <- rows, outcome in [:answered, :other], do: time)
-    all = Enum.max(for({_, _, time} <- rows, do: time), fn -> 0 end)
+    counts = Enum.frequencies(for {_, outcome, _, _} <- rows, do: outcome)
+    answers = for {_, outcome, time, ended} <- rows, outcome in [:answered, :other], do: {time, ended}
+    times = Enum.sort(for {time, _} <- answers, do: time)
+    all = Enum.max(for({_, _, time, _} <- rows, do: time), fn -> 0 end)
 
     %{
       asked: asked,
       answered: length(times),
-      per_second: length(times) / seconds,
+      # What was answered while requests came: what comes after is no part of so many seconds.
+      per_second: Enum.count(answers, fn {_, ended} -> ended <= till end) / seconds,
       lost: asked - length(rows) + Map.get(counts, :doubled, 0),
       p50: at(times, 0.5),
       p99: at(times, 0.99),

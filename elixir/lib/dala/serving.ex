@@ -29,7 +29,8 @@ defmodule Dala.Serving do
     * `:buffer_elsewhere` - its buffers live on a node that does not serve it, or on several
     * `:run_failed`, or what the model's run said - the request is the cause: those that shared its run and are pure were run again without
       it, and those that are not say the same
-    * `:device_lost` - the device was lost with it, more than once if it is pure, and no other node may or can run it
+    * `:device_lost` - the device was lost with it, more than once if it is pure, and no other node may or can run it. Nor where a node has no device
+      (`:device_unavailable`) or no longer has the model (`:unknown_model`)
     * `:too_large` - it has more items than the largest batch
   """
 
@@ -67,6 +68,7 @@ defmodule Dala.Serving do
     * `:batch` - the sizes of runs: `[1, 2, 4, 8]`. Inputs that are missing to one of them are zeros for a model; a function is given as
       many as there are
     * `:queue` - how much may wait: `[items: 4096, bytes: 1_073_741_824]`, and how many batches run at a time, `slots: 1`
+    * `:longest` - after how many milliseconds a run is ended and has failed; `:infinity`
 
   A model is run with zeros of all these sizes first, so that nobody waits for kernels to be built; and is loaded again, if it was from a file,
   when its device was lost and is opened anew. A model shares runs if its inputs and outputs have an open batch; a pipeline runs for one request at a time. A name is served once on each
@@ -79,7 +81,15 @@ defmodule Dala.Serving do
   @spec start_link(keyword()) :: GenServer.on_start()
   def start_link(options) do
     options =
-      options!(options, name: nil, model: nil, pipeline: nil, run: nil, batch: [1, 2, 4, 8], queue: [])
+      options!(options,
+        name: nil,
+        model: nil,
+        pipeline: nil,
+        run: nil,
+        batch: [1, 2, 4, 8],
+        queue: [],
+        longest: :infinity
+      )
 
     name = name!(options[:name])
     given = for what <- [:model, :pipeline, :run], options[what] != nil, do: {what, options[what]}
@@ -87,6 +97,7 @@ defmodule Dala.Serving do
     [served] = given
     served!(served)
     {sizes, queue} = {sizes!(options[:batch]), queue!(options[:queue])}
+    longest = timeout!(options[:longest])
     alone? = not match?({:pipeline, _}, served) or elem(queue, 2) == 1
     must!(alone?, :slots, "1 for a pipeline, whose buffers hold one request", elem(queue, 2))
 
@@ -94,7 +105,7 @@ defmodule Dala.Serving do
     with {:ok, _ways} <- Members.find(name),
          nil <- Members.local(name),
          {:ok, work} <- Work.new(served, sizes) do
-      Server.start_link(name, work, sizes, queue)
+      Server.start_link(name, work, sizes, queue, longest)
     else
       pid when is_pid(pid) -> {:error, {:already_started, pid}}
       {:error, error} -> {:error, error}
@@ -124,7 +135,8 @@ defmodule Dala.Serving do
   @doc """
   The answers to many inputs, lazily and in order, each as `run/3` gives it. Options are those of `run/3`, and
 
-    * `:max_concurrency` - how many are asked at a time: 16
+    * `:max_concurrency` - how many are asked at a time: 16. What is answered before its turn is kept until then: one that waits without
+      an end, with `deadline: :infinity`, lets any number gather behind it
 
       iex> {:ok, _server} = Dala.Serving.start_link(name: :squares, run: fn list -> Enum.map(list, &(&1 * &1)) end)
       iex> Enum.to_list(Dala.Serving.stream(:squares, 1..3))
@@ -137,17 +149,27 @@ defmodule Dala.Serving do
     must!(is_integer(most) and most in 1..10_000, :max_concurrency, "a positive integer", most)
     {name, options} = {name!(name), run_options!(options)}
 
-    # All count for whoever enumerates them.
-    ask = fn input -> call(name, input, options, hd(Process.get(:"$callers", [self()]))) end
+    # All count for whoever enumerates them, and what is raised for an input is raised there.
+    ask = fn input ->
+      try do
+        call(name, input, options, hd(Process.get(:"$callers", [self()])))
+      rescue
+        error -> {:raised, error, __STACKTRACE__}
+      end
+    end
 
     inputs
     |> Task.async_stream(ask, max_concurrency: most, timeout: :infinity)
-    |> Stream.map(fn {:ok, answer} -> answer end)
+    |> Stream.map(fn
+      {:ok, {:raised, error, trace}} -> reraise(error, trace)
+      {:ok, answer} -> answer
+    end)
   end
 
   @doc """
   Stops serving a name on this node, without losing anything: nothing new is taken, callers are told, and what waits is run. Returns when
-  nothing is left; the process is for its supervisor to stop.
+  nothing is left, and what was on its way here has had a quarter of a second to arrive and be sent elsewhere; the process is for its supervisor to
+  stop. After `timeout` milliseconds it returns an error with the code `:timeout`, and goes on by itself.
 
       iex> {:ok, _server} = Dala.Serving.start_link(name: :short_lived, run: & &1)
       iex> Dala.Serving.drain(:short_lived)
@@ -156,10 +178,10 @@ defmodule Dala.Serving do
       iex> error.code
       :not_served
   """
-  @spec drain(name()) :: :ok | {:error, Error.t()}
-  def drain(name) do
+  @spec drain(name(), timeout()) :: :ok | {:error, Error.t()}
+  def drain(name, timeout \\ :infinity) do
     message = "#{inspect(name!(name))} is not served on this node"
-    ask_local(name, :drain) || {:error, Error.new(:not_served, message)}
+    ask_local(name, :drain, timeout!(timeout)) || {:error, Error.new(:not_served, message)}
   end
 
   @doc """
@@ -226,11 +248,15 @@ defmodule Dala.Serving do
   end
 
   # Nil if it is not served here, or no more.
-  defp ask_local(name, what) do
+  defp ask_local(name, what, timeout \\ :infinity) do
     pid = Members.local(name)
-    pid && GenServer.call(pid, what, :infinity)
+    pid && GenServer.call(pid, what, timeout)
   catch
-    :exit, _ -> nil
+    :exit, {:timeout, _} ->
+      {:error, Error.new(:timeout, "#{inspect(name)} was not done after #{timeout} ms")}
+
+    :exit, _ ->
+      nil
   end
 
   ## Asking
@@ -379,6 +405,7 @@ defmodule Dala.Serving do
   defp refusal(_refused, %{last: last} = call), do: refused(last, call)
 
   defp refused({reason, retry_after, text}, call) do
+    Telemetry.serving(:refused, %{}, %{name: call.name, lane: call.request.lane, reason: reason, by: :caller})
     details = %{reason: reason, retry_after: millis(retry_after)}
     Error.new(:refused, "#{inspect(call.name)} refused a request: #{text}", details)
   end
@@ -421,6 +448,14 @@ defmodule Dala.Serving do
     must!(is_integer(bytes) and bytes in 1..0xFFFFFFFFFFFF, :bytes, "a number of bytes", bytes)
     must!(is_integer(slots) and slots in 1..1024, :slots, "a number of batches", slots)
     {items, bytes, slots}
+  end
+
+  defp timeout!(:infinity), do: :infinity
+
+  defp timeout!(timeout) do
+    time? = is_integer(timeout) and timeout in 0..@longest
+    must!(time?, :timeout, "a whole number of milliseconds or :infinity", timeout)
+    timeout
   end
 
   defp run_options!(options) do

@@ -53,6 +53,8 @@ pub(crate) fn open_adapter(id: AdapterId) -> Result<Arc<Adapter>, String> {
     if !backend.is_built() {
         return Err(format!("this build has no {backend} back end: build with the `{backend}` feature"));
     }
+    #[cfg(feature = "faults")]
+    super::faulty::openable()?;
     attend_exit();
     silence_caught_panics();
     let mut opened = OPENED.get_or_init(Mutex::default).lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -135,6 +137,6 @@ pub(crate) fn open_engine(adapter: Arc<Adapter>, threads: Option<usize>) -> Resu
         _ => Arc::new(cube::CubeEngine::new(adapter)),
     };
     #[cfg(feature = "faults")]
-    let engine = super::faulty::wrapped(engine)?;
+    let engine = super::faulty::wrapped(engine);
     Ok(engine)
 }

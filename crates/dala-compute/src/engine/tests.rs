@@ -172,3 +172,19 @@ fn types_that_do_not_compile() {
         assert_eq!(buffer.read::<f64>().unwrap(), [4.0; 3]);
     }
 }
+
+#[test]
+fn launches_without_their_values_are_refused() {
+    let mut problems = Vec::new();
+    let specs = [dala_spec::param("by", dala_spec::ParamKind::Float)];
+    let params =
+        dala_spec::ResolvedParams::resolve("test", &specs, &dala_spec::params! { by: 2.0 }, &mut problems);
+    let ty = TensorType::new(DType::U32, [3]);
+    let signature = Signature { inputs: Vec::new(), output: ty, params };
+    let program = Program::build(&Expr::param("by"), &[], &signature).unwrap();
+    for device in devices() {
+        let buffer = Buffer::from_slice(&device, &[1u32; 3], [3]).unwrap();
+        let compiled = over_words("test", program.clone(), 3, device.core().facts()).unwrap();
+        assert_eq!(run_compiled(&device, compiled, &buffer).unwrap_err().code(), "internal");
+    }
+}

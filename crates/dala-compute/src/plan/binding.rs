@@ -81,7 +81,12 @@ impl Bound {
             let apart = !planned.reads.iter().chain(&planned.writes).any(|place| matches!(place, Place::Input(_)));
             let reads = planned.reads.iter().map(of).collect::<Result<_, _>>()?;
             let outputs = planned.writes.iter().map(of).collect::<Result<_, _>>()?;
-            let params = values.get(index).cloned().unwrap_or_default();
+            let params = match planned.params.is_empty() {
+                true => Default::default(),
+                false => values.get(index).cloned().ok_or_else(|| {
+                    EngineError::internal("a fault of this library: a launch without its values")
+                })?,
+            };
             let launch = Arc::new(Launch::new(&step.launched, reads, outputs, params, repeated || again && apart));
             own.push((again && apart).then(|| launch.clone()));
             launches.push(launch);

@@ -211,3 +211,26 @@ fn every_kernel_has_cases() {
         }
     }
 }
+
+#[test]
+fn only_what_computes_in_floats_may_be_a_level_off() {
+    let mut off: Vec<(String, u8)> = dala_kernels::list::built_in()
+        .into_iter()
+        .map(|kernel| (kernel.spec.name.clone(), kernel.spec.tolerance.levels))
+        .filter(|(_, levels)| *levels > 0)
+        .collect();
+    off.sort();
+    let expected = [
+        "blur",
+        "box_blur",
+        "brightness_contrast",
+        "generate_gradient",
+        "grayscale",
+        "lut",
+        "overlay_alpha",
+        "resize",
+        "sharpen",
+        "sobel",
+    ];
+    assert_eq!(off, expected.map(|name| (name.to_owned(), 1)));
+}

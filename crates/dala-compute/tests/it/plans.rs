@@ -1,5 +1,8 @@
 //! Plans: run again, rebound, freed, warmed up, looked at, and wrong ones refused.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use dala_compute::{
     Buffer, DType, Data, Device, DeviceKind, Error, Lane, Operand, Params, Pipeline, PlanOptions, Stage, TensorType,
     Transient, trace,
@@ -8,7 +11,7 @@ use dala_compute::{
 use dala_kernels::{Kernel, Reference};
 use dala_plan::work::{Map, Task};
 use dala_plan::{Lowering, Place};
-use dala_spec::{Class, Expr, KernelSpec, PIXELS, ParamKey, ParamKind, Tolerance, param};
+use dala_spec::{Class, Expr, KernelSpec, PIXELS, ParamKey, ParamKind, Signature, Tolerance, param};
 
 use crate::support::{Random, device_names, devices, ordinary, upload};
 
@@ -342,8 +345,9 @@ fn broken_kernels_are_errors() {
         lowering.step(Task::Map(Map::copy(&call.output)), [Place::Transient(3)], Place::Output);
         Ok(lowering)
     });
+    let nothing = Kernel::lowered(spec("nothing"), |_, _| Ok(Lowering::new()));
     for device in devices() {
-        for kernel in [&misspelt, &nowhere] {
+        for kernel in [&misspelt, &nowhere, &nothing] {
             let name = &kernel.spec.name;
             device.add_kernel(kernel.clone()).unwrap();
             let [x, y] = [0; 2].map(|_| Buffer::from_slice(&device, &[1.0f32; 8], [8]).unwrap());
@@ -354,6 +358,33 @@ fn broken_kernels_are_errors() {
             let failed = device.run(name, &[&x], &y, ()).unwrap_err();
             assert_eq!(failed.code(), "internal", "{name}: {failed}");
             assert_eq!(device.stats().launches, before, "{name}");
+        }
+    }
+}
+
+#[test]
+fn plans_are_held_to_what_their_stages_may() {
+    fn unmoved(call: &Reference) -> Data {
+        call.inputs[0].clone()
+    }
+    for name in device_names() {
+        for (levels, right) in [(0, false), (1, true)] {
+            let device = Device::open(&name).unwrap();
+            // Only the plan adds one, not the stage alone.
+            let planned = Arc::new(AtomicBool::new(true));
+            let own = planned.clone();
+            let spec = KernelSpec::pointwise("changes").input("x", PIXELS).tolerance(Tolerance::EXACT.levels(levels));
+            let expr = move |_: &Signature| match own.load(Ordering::Relaxed) {
+                true => Expr::input("x") + 1,
+                false => Expr::input("x"),
+            };
+            device.add_kernel(Kernel::pointwise(spec, expr).reference(unmoved)).unwrap();
+            let [x, y] = [0; 2].map(|_| Buffer::from_slice(&device, &[7u8], [1]).unwrap());
+            let plan = device.compile(&Pipeline::new().stage(Stage::run_kernel("changes", &[&x], &y, ()))).unwrap();
+            planned.store(false, Ordering::Relaxed);
+            let found = plan.verify(&[]).unwrap();
+            assert_eq!(found.is_right(), right, "{name}, {levels} levels: {:?}", found.difference);
+            assert!(found.difference.is_none_or(|found| found.stage.is_none()));
         }
     }
 }

@@ -132,7 +132,9 @@ fn affine(call: &Signature, channel: usize) -> (f64, f64) {
 fn lower(call: &Signature, facts: &DeviceFacts) -> Result<Lowering, SpecError> {
     let mut lowering = Lowering::new();
     let parts = (call.inputs[0].shape.image(), layout(&call.output.shape), tables(call));
-    let (Some(image), Some((height, width, planar)), Some(tables)) = parts else { return Ok(lowering) };
+    let (Some(image), Some((height, width, planar)), Some(tables)) = parts else {
+        return Err(SpecError::internal("`preprocess` was given no picture"));
+    };
     let resized = TensorType::new(DType::F32, [height, width, image.channels]);
     let between = lowering.transient(resized.clone());
     let store = store_value(&Signature { output: resized.clone(), ..call.clone() }, DType::F32)?;

@@ -28,7 +28,7 @@ pub fn filtered(
     store: &Expr,
 ) -> Result<Lowering, SpecError> {
     let (input, mut lowering) = (&call.inputs[0], Lowering::new());
-    let Some(image) = input.shape.image() else { return Ok(lowering) };
+    let image = input.shape.image().ok_or_else(|| SpecError::internal("a filter was given no picture"))?;
     let radius = filters.iter().map(|filter| filter.down.len() / 2).max().unwrap_or(0);
     let taps = 2 * radius + 1;
     if Stencil::fits(image.height, image.width, image.channels, radius, facts) {

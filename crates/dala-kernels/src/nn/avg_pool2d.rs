@@ -29,7 +29,7 @@ pub fn kernel() -> Kernel {
 
 fn lower(call: &Signature, _: &DeviceFacts) -> Result<Lowering, SpecError> {
     let (mut lowering, x) = (Lowering::new(), &call.inputs[0]);
-    let Ok(windows) = windows::sized(&call.params, &x.shape) else { return Ok(lowering) };
+    let windows = windows::sized(&call.params, &x.shape)?;
     let arguments = [Argument::value("sum", 0, x.dtype), Argument::value("counted", 1, x.dtype)];
     let all = (windows.size[0] * windows.size[1]) as f64;
     let (expr, arguments) = match call.params.flag(COUNT_PADDING) {

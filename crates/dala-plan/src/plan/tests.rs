@@ -709,3 +709,11 @@ fn unread_results_are_not_computed() {
     assert_eq!(plan.steps.len(), 1);
     assert_eq!(plan.verdicts[0], Verdict::Dropped { stage: 0 });
 }
+
+#[test]
+fn copies_of_nothing_are_faults() {
+    let cell = |transient| Cell { ty: TensorType::new(DType::F32, [8]), name: "c".to_owned(), transient };
+    let copy = LoweredStage::Copy { from: 0, to: 1 };
+    let error = Graph::build(&[cell(true), cell(false)], vec![copy], vec!["copy".to_owned()]).err().unwrap();
+    assert_eq!(error.code(), "internal");
+}

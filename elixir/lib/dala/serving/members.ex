@@ -6,6 +6,8 @@ defmodule Dala.Serving.Members do
 
   use GenServer
 
+  require Logger
+
   alias Dala.Gpu.Compute
   alias Dala.Gpu.Compute.{Error, Native}
 
@@ -94,7 +96,7 @@ defmodule Dala.Serving.Members do
   def init(nil) do
     :ets.new(__MODULE__, [:named_table, :protected, read_concurrency: true])
     if Native.not_loaded() == nil, do: :ets.insert(__MODULE__, {:nobody, [{Native.routes(), :anything}]})
-    {:ok, %{scope: nil, watch: nil, numbers: %{}, ways: %{}, last: 0}, {:continue, :watch}}
+    {:ok, %{scope: nil, watch: nil, numbers: %{}, ways: %{}}, {:continue, :watch}}
   end
 
   @impl true
@@ -105,6 +107,7 @@ defmodule Dala.Serving.Members do
     case local(name) do
       other when other in [nil, pid] ->
         if other == nil, do: Process.monitor(pid)
+        if not groups?(), do: Logger.warning("Dala.Serving finds no other nodes before OTP 25.1")
         :ets.insert(__MODULE__, {{:local, name}, pid})
         {:reply, :ok, join(state, name, takes, pid)}
 
@@ -149,9 +152,13 @@ defmodule Dala.Serving.Members do
 
   def handle_info(_other, state), do: {:noreply, state}
 
+  # Whether one can be told of all groups.
+  defp groups?, do: Code.ensure_loaded?(:pg) and function_exported?(:pg, :monitor_scope, 1)
+
   # Hears of all groups from now on, as soon as there is a scope.
   defp watch(%{watch: nil} = state) do
-    case Process.whereis(@scope) do
+    case groups?() && Process.whereis(@scope) do
+      false -> state
       nil -> watch_later(state)
       pid -> watch(state, Process.monitor(pid))
     end
@@ -180,20 +187,26 @@ defmodule Dala.Serving.Members do
   defp join(state, name, _takes, pid) when is_map_key(state.numbers, {name, pid}), do: state
 
   # What another version may take is not known here.
-  defp join(state, name, takes, pid) when takes == :anything or is_list(takes) do
-    if Native.not_loaded() do
+  defp join(state, name, takes, pid) do
+    if Native.not_loaded() || not known?(takes) do
       state
     else
-      number = state.last + 1
+      # Never one that was given before this process was started again: requests that were sent then still have it.
+      number = System.unique_integer([:positive, :monotonic])
       {routes, count} = state.ways[name][takes] || {Native.routes(), 0}
       :ets.insert(__MODULE__, [{{:member, number}, pid}, {{:on, name, takes, node(pid)}, number}])
       Native.routes_join(routes, number)
-      state = %{state | last: number, numbers: Map.put(state.numbers, {name, pid}, {number, takes})}
+      state = %{state | numbers: Map.put(state.numbers, {name, pid}, {number, takes})}
       list(state, name, Map.put(state.ways[name] || %{}, takes, {routes, count + 1}))
     end
   end
 
-  defp join(state, _name, _takes, _pid), do: state
+  defp known?(:anything), do: true
+
+  defp known?(takes) do
+    input? = &match?({name, type, dims} when is_binary(name) and is_atom(type) and is_list(dims), &1)
+    is_list(takes) and not List.improper?(takes) and Enum.all?(takes, input?)
+  end
 
   defp leave(state, name, pid) do
     case Map.pop(state.numbers, {name, pid}) do

@@ -21,12 +21,14 @@ defmodule Dala.Serving.Server do
   @most_time 0xFFFFFFFF * 1000
   # A request that no node would take.
   @own_fault [:too_large, :empty]
+  # How long one that has left still answers whoever has not heard of it.
+  @parting 250
 
-  def start_link(name, work, sizes, queue),
-    do: GenServer.start_link(__MODULE__, {self(), name, work, sizes, queue})
+  def start_link(name, work, sizes, queue, longest),
+    do: GenServer.start_link(__MODULE__, {self(), name, work, sizes, queue, longest})
 
   @impl true
-  def init({parent, name, work, sizes, {items, bytes, slots}}) do
+  def init({parent, name, work, sizes, {items, bytes, slots}, longest}) do
     # Runs end with it, and it does not end with them.
     Process.flag(:trap_exit, true)
     # Nor does it wait for one node while others wait for it.
@@ -41,6 +43,7 @@ defmodule Dala.Serving.Server do
       name: name,
       work: work,
       sizes: sizes,
+      longest: longest,
       desk: desk,
       single: Native.desk_key(desk, [1], Enum.filter(work.tried, &match?({1, _}, &1))),
       keys: keys,
@@ -131,22 +134,22 @@ defmodule Dala.Serving.Server do
 
       {:error, {code, _, text}} when code in @own_fault ->
         tell(state, ref, key, {:answer, {:error, Error.new(code, text)}})
-        {:noreply, state |> count(:refused) |> next()}
+        {:noreply, state |> refused(request.lane, code) |> next()}
 
-      {:error, {_code, _retry_after, _text} = why} ->
+      {:error, {code, _retry_after, _text} = why} ->
         tell(state, ref, key, {:refused, why})
-        {:noreply, state |> count(:refused) |> next()}
+        {:noreply, state |> refused(request.lane, code) |> next()}
 
       # A lane or a number that this version does not know.
       {:error, %Error{} = error} ->
         tell(state, ref, key, {:answer, {:error, error}})
-        {:noreply, state |> count(:refused) |> next()}
+        {:noreply, state |> refused(request.lane, error.code) |> next()}
     end
   end
 
   def handle_info({:ask, ref, _, _, _, _}, state) when is_reference(ref) do
     tell(state, ref, state.single, {:refused, {:unknown_request, 0, "it is of another version"}})
-    {:noreply, count(state, :refused)}
+    {:noreply, refused(state, nil, :unknown_request)}
   end
 
   def handle_info({:cancel, ref}, state) do
@@ -155,6 +158,17 @@ defmodule Dala.Serving.Server do
   end
 
   def handle_info(:next, state), do: {:noreply, next(state)}
+
+  # Its end is told like that of any process.
+  def handle_info({:too_long, run}, state) do
+    with %{^run => %{pid: pid}} <- state.runs, do: Process.exit(pid, :kill)
+    {:noreply, state}
+  end
+
+  def handle_info({:left, waiting}, state) do
+    Enum.each(waiting, &GenServer.reply(&1, :ok))
+    {:noreply, state}
+  end
 
   # One that is not found by others for now has its work all the same.
   def handle_info(:join, state) do
@@ -230,9 +244,10 @@ defmodule Dala.Serving.Server do
     jobs = Enum.map(tickets, &Map.fetch!(state.jobs, &1))
     for job <- jobs, do: send(job.started, {job.started, :started, job.ref})
     {work, inputs} = {state.work, Enum.map(jobs, & &1.input)}
-    %Task{ref: run} = Task.async(fn -> Work.run(work, size, inputs) end)
+    %Task{ref: run, pid: pid} = Task.async(fn -> Work.run(work, size, inputs) end)
+    if state.longest != :infinity, do: Process.send_after(self(), {:too_long, run}, state.longest)
     report(state, :batched, %{requests: length(tickets), items: items, size: size}, %{})
-    run_of = %{batch: batch, tickets: tickets, items: items, began: System.monotonic_time()}
+    run_of = %{pid: pid, batch: batch, tickets: tickets, items: items, began: System.monotonic_time()}
     count(%{state | runs: Map.put(state.runs, run, run_of)}, :batches)
   end
 
@@ -272,8 +287,8 @@ defmodule Dala.Serving.Server do
     do: {:answer, {:error, error || Work.failed("no reason is known")}}
 
   # Another node may have a device.
-  defp answer(:lost, _runs, _output, _error),
-    do: {:lost, Error.new(:device_lost, "the device was lost with it")}
+  defp answer(:lost, _runs, _output, error),
+    do: {:lost, error || Error.new(:device_lost, "the device was lost with it")}
 
   # Another may have the time.
   defp answer(:expired, 0, _output, _error), do: {:refused, {:expired, 0, "it did not start in time"}}
@@ -294,14 +309,20 @@ defmodule Dala.Serving.Server do
     end
   end
 
-  # One that drains leaves when nothing is left.
+  # One that drains leaves when nothing is left. What is on its way is refused, which says that nothing was run: whoever waits may end
+  # this node then.
   defp emptied(%{drains: [_ | _] = waiting, jobs: jobs} = state) when jobs == %{} do
     Members.leave(state.name, state.work.takes)
-    Enum.each(waiting, &GenServer.reply(&1, :ok))
+    Process.send_after(self(), {:left, waiting}, @parting)
     %{state | drains: []}
   end
 
   defp emptied(state), do: state
+
+  defp refused(state, lane, reason) do
+    report(state, :refused, %{}, %{lane: lane, reason: reason, by: :server})
+    count(state, :refused)
+  end
 
   defp count(state, what), do: %{state | counts: Map.update(state.counts, what, 1, &(&1 + 1))}
   defp native(micros), do: System.convert_time_unit(micros, :microsecond, :native)

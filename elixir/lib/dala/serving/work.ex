@@ -7,6 +7,9 @@ defmodule Dala.Serving.Work do
   alias Dala.ML.Model
   alias Dala.Serving.Tensors
 
+  # Another node may well have a device, or the model.
+  @of_this_node [:device_lost, :device_unavailable, :unknown_model, :nif_not_loaded]
+
   # `tried` is what runs of zeros took: `{size, microseconds}`.
   defstruct [:run, :model, :path, takes: :anything, shares: true, tried: []]
 
@@ -82,13 +85,13 @@ defmodule Dala.Serving.Work do
 
   defp model(model), do: Model.fetch(model)
 
-  # `{:done, outputs}` in the order of the inputs, `{:failed, error}`, or `{:lost, error}` if it was the device.
+  # `{:done, outputs}` in the order of the inputs, `{:failed, error}`, or `{:lost, error}` if this node has no device now, or not its model.
   def run(work, size, inputs) do
     device = Server.current()
 
-    with {:lost, error} <- attempt(work, size, inputs) do
+    with {:lost, %Error{code: :device_lost}} = lost <- attempt(work, size, inputs) do
       if device, do: Server.reopen(device)
-      {:lost, error}
+      lost
     end
   end
 
@@ -102,11 +105,19 @@ defmodule Dala.Serving.Work do
       {:failed, Error.new(:wrong_outputs, message)}
     end
   rescue
-    error in Error -> {if(error.code == :device_lost, do: :lost, else: :failed), error}
-    error -> {:failed, failed(Exception.message(error))}
+    error in Error ->
+      first = first_cause(error)
+      if first.code in @of_this_node, do: {:lost, first}, else: {:failed, error}
+
+    error ->
+      {:failed, failed(Exception.message(error))}
   catch
     kind, reason -> {:failed, failed("#{kind}: #{Argument.short(reason)}")}
   end
+
+  # What reads the result of something that failed says so; why that failed is in there.
+  defp first_cause(%Error{details: %{cause: %Error{} = cause}}), do: first_cause(cause)
+  defp first_cause(error), do: error
 
   def failed(message), do: Error.new(:run_failed, "the run failed: #{message}")
 
@@ -130,8 +141,7 @@ defmodule Dala.Serving.Work do
       end
 
     refs = for {ref, _} <- given, do: ref
-    name = to_string(model.name)
-    made = Runtime.run_model(name, refs) || (load_again(work) && Runtime.run_model(name, refs))
+    made = Runtime.run_model(to_string(model.name), refs) || run_again(work, refs)
     for {ref, true} <- given, do: Runtime.free(ref)
     made = Error.unwrap!(made || {:error, Error.new(:unknown_model, "`#{model.name}` is not loaded")})
 
@@ -146,9 +156,15 @@ defmodule Dala.Serving.Work do
     if shares, do: apart(outputs, rows, size), else: [Map.new(outputs, &whole/1)]
   end
 
-  # A device that was opened again knows no model.
-  defp load_again(%{path: nil}), do: false
-  defp load_again(%{path: path}), do: match?({:ok, _}, model(path))
+  # A device that was opened again knows no model. What is in the file now has another name if it is not what it was.
+  defp run_again(%{path: nil}, _refs), do: nil
+
+  defp run_again(%{path: path, model: was}, refs) do
+    with {:ok, model} <- model(path) do
+      if {model.inputs, model.outputs} == {was.inputs, was.outputs},
+        do: Runtime.run_model(to_string(model.name), refs)
+    end
+  end
 
   # The rows of all, and as many of zeros as are missing.
   defp together([{data, dims}], nil, _element), do: {data, dims}

@@ -23,11 +23,13 @@ defmodule Dala.Gpu.Compute.Telemetry do
   | `[:dala, :serving, :batched]` | when requests were put together to run | `requests`, `items`, `size` |
   | `[:dala, :serving, :ran]` | when that ended | `duration`, `requests`, `items` |
   | `[:dala, :serving, :answered]` | when a request ended, however | `duration`, `waited`, `runs` |
+  | `[:dala, :serving, :refused]` | when a server took no request; and when a caller has nobody left to ask | |
   | `[:dala, :serving, :repeated]` | when a caller asks another node, because of `why` | |
 
   Times are in native units. A call that fails without raising ends with `:stop`, and the metadata of that
   event has its error as `:error`. The metadata of `:exception` has `:kind`, `:reason` and `:stacktrace`. That of serving has the
-  `:name`, and the `:lane` of a request, the `:outcome` of a run, or how a request ended, `:end`.
+  `:name`, and the `:lane` of a request, the `:outcome` of a run, how a request ended, `:end`, or why one was refused, `:reason`, and
+  `:by` whom: `:server` or `:caller`.
 
   Whether `:telemetry` is there is found out once, when the application starts. After that it costs one
   look-up per event. If you load it into a running system later, call `init/0`.
