@@ -81,7 +81,9 @@ mod tests {
     fn levels_are_rounded_in_one_place_only() {
         let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let mut files = Vec::new();
-        for folder in ["dala-cli", "dala-compute", "dala-model", "dala-surface", "dala-image", "dala-recipes", "dala-serve"] {
+        for folder in
+            ["dala-cli", "dala-compute", "dala-model", "dala-surface", "dala-image", "dala-recipes", "dala-serve"]
+        {
             for part in ["src", "examples"] {
                 let folder = project.join("crates").join(folder).join(part);
                 if folder.is_dir() {

@@ -177,8 +177,7 @@ fn types_that_do_not_compile() {
 fn launches_without_their_values_are_refused() {
     let mut problems = Vec::new();
     let specs = [dala_spec::param("by", dala_spec::ParamKind::Float)];
-    let params =
-        dala_spec::ResolvedParams::resolve("test", &specs, &dala_spec::params! { by: 2.0 }, &mut problems);
+    let params = dala_spec::ResolvedParams::resolve("test", &specs, &dala_spec::params! { by: 2.0 }, &mut problems);
     let ty = TensorType::new(DType::U32, [3]);
     let signature = Signature { inputs: Vec::new(), output: ty, params };
     let program = Program::build(&Expr::param("by"), &[], &signature).unwrap();

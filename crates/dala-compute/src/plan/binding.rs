@@ -83,9 +83,10 @@ impl Bound {
             let outputs = planned.writes.iter().map(of).collect::<Result<_, _>>()?;
             let params = match planned.params.is_empty() {
                 true => Default::default(),
-                false => values.get(index).cloned().ok_or_else(|| {
-                    EngineError::internal("a fault of this library: a launch without its values")
-                })?,
+                false => values
+                    .get(index)
+                    .cloned()
+                    .ok_or_else(|| EngineError::internal("a fault of this library: a launch without its values"))?,
             };
             let launch = Arc::new(Launch::new(&step.launched, reads, outputs, params, repeated || again && apart));
             own.push((again && apart).then(|| launch.clone()));
