@@ -438,6 +438,18 @@ defmodule Dala.ServingTest do
       assert Dala.Gpu.Compute.stats().compilations == built
     end
 
+    test "is loaded again where the device does not know it any more, whatever its name is then" do
+      alias Dala.Serving.Work
+      file = Path.join(System.tmp_dir!(), "dala-serving-#{System.pid()}.onnx")
+      {:ok, work} = Work.new({:model, file}, [1])
+      forgotten = %{work | model: %{work.model | name: :forgotten}}
+      input = [{<<0::384>>, [1, 3, 2, 2]}]
+      assert {:done, [%{"y" => {<<0::96>>, {1, 3, 1, 1}, :f32}}]} = Work.run(forgotten, 1, [input])
+      # One without a file, or whose file takes something else now, is for other nodes.
+      for lost <- [%{forgotten | path: nil}, put_in(forgotten.model.inputs, [])],
+          do: assert({:lost, %Error{code: :unknown_model}} = Work.run(lost, 1, [input]))
+    end
+
     test "refuses what it does not take" do
       for {input, code} <- [
             {[1.0], :size_mismatch},
