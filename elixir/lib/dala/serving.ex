@@ -36,7 +36,7 @@ defmodule Dala.Serving do
 
   use Dala.Gpu.Compute.Twins
 
-  import Dala.Gpu.Compute.Argument, only: [must!: 4, options!: 2, text?: 1]
+  import Dala.Gpu.Compute.Argument, only: [must!: 4, options!: 2, text?: 1, timeout!: 1]
 
   alias Dala.Gpu.Compute.{Error, Native, Pipeline, Telemetry}
   alias Dala.ML.Model
@@ -448,14 +448,6 @@ defmodule Dala.Serving do
     must!(is_integer(bytes) and bytes in 1..0xFFFFFFFFFFFF, :bytes, "a number of bytes", bytes)
     must!(is_integer(slots) and slots in 1..1024, :slots, "a number of batches", slots)
     {items, bytes, slots}
-  end
-
-  defp timeout!(:infinity), do: :infinity
-
-  defp timeout!(timeout) do
-    time? = is_integer(timeout) and timeout in 0..@longest
-    must!(time?, :timeout, "a whole number of milliseconds or :infinity", timeout)
-    timeout
   end
 
   defp run_options!(options) do

@@ -23,6 +23,14 @@ defmodule Dala.Gpu.Compute.Argument do
   end
 
   @doc false
+  # What a `receive` waits at most.
+  def timeout!(:infinity), do: :infinity
+  def timeout!(timeout) when is_integer(timeout) and timeout in 0..0xFFFFFFFF, do: timeout
+
+  def timeout!(other),
+    do: raise(ArgumentError, "a timeout is a number of milliseconds or :infinity, found #{short(other)}")
+
+  @doc false
   def dims!(shape) do
     if shape?(shape),
       do: Tuple.to_list(shape),

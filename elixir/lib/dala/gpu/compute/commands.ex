@@ -73,10 +73,4 @@ defmodule Dala.Gpu.Compute.Commands do
       true -> raise ArgumentError, "the id of a command is an integer, found #{short(id)}"
     end
   end
-
-  defp timeout!(:infinity), do: :ok
-  defp timeout!(timeout) when is_integer(timeout) and timeout in 0..0xFFFFFFFF, do: :ok
-
-  defp timeout!(other),
-    do: raise(ArgumentError, "a timeout is a number of milliseconds or :infinity, found #{short(other)}")
 end
