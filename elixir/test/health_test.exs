@@ -34,7 +34,7 @@ defmodule Dala.Gpu.Compute.HealthTest do
   # hundred thousand, in any function that wakes one. What a function itself takes too long for shows in every round.
   @rounds 5
 
-  @tag timeout: (@seconds + 600) * 1000
+  @tag timeout: (@seconds + 3_600) * 1000
   test "no call takes longer than 2 ms under the load of #{@processes} processes" do
     IO.puts("health: #{@processes} processes for #{@seconds} s, DALA_HEALTH_SEED=#{@seed}")
     rounds = for round <- 1..@rounds, do: load(round)
@@ -43,7 +43,8 @@ defmodule Dala.Gpu.Compute.HealthTest do
       for measurements <- rounds, {^name, calls, max, _} <- measurements, do: {calls, max}
     end
 
-    names = for {name, _, _, _} <- hd(rounds), do: name
+    # On a slow machine a round may come to few calls.
+    names = for measurements <- rounds, {name, _, _, _} <- measurements, uniq: true, do: name
     assert @expected -- names == []
 
     long =
@@ -74,8 +75,8 @@ defmodule Dala.Gpu.Compute.HealthTest do
 
     Process.sleep(div(@seconds * 1000, @rounds))
     :atomics.put(stop, 1, 1)
-    Enum.each(workers, &Task.await(&1, 120_000))
-    times = Task.await(nop, 120_000)
+    Task.await_many(workers, :infinity)
+    times = Task.await(nop, :infinity)
     Native.measure(false)
 
     measurements = Native.measurements()
@@ -84,7 +85,6 @@ defmodule Dala.Gpu.Compute.HealthTest do
     measurements
   end
 
-  @tag timeout: 120_000
   test "processes that wait do not hold up others" do
     quiet = measure_nops()
     buffer = Compute.buffer_zeros({4})
@@ -100,12 +100,12 @@ defmodule Dala.Gpu.Compute.HealthTest do
         end)
       end
 
-    for pid <- waiters, do: assert_receive({:waits, ^pid}, 10_000)
+    for pid <- waiters, do: assert_receive({:waits, ^pid}, 120_000)
     Process.sleep(100)
     waiting = measure_nops()
     refute_received {:waited, _, _}
     :ok = Compute.resume()
-    for pid <- waiters, do: assert_receive({:waited, ^pid, :ok}, 10_000)
+    for pid <- waiters, do: assert_receive({:waited, ^pid, :ok}, 120_000)
 
     IO.puts("health: an empty call, nobody waiting: #{show(quiet)}")
     IO.puts("health: an empty call, #{@processes} waiting: #{show(waiting)}")
@@ -122,7 +122,6 @@ defmodule Dala.Gpu.Compute.HealthTest do
     end
 
     # In a VM of its own, where no table has grown yet.
-    @tag timeout: 300_000
     test "from the first command to the 150,000th" do
       longest = for _ <- 1..2, do: longest_in_new_vm()
       assert_short_calls(Enum.min_by(longest, fn {_, _, max, _} -> max end), "at best")
@@ -162,7 +161,7 @@ defmodule Dala.Gpu.Compute.HealthTest do
             Process.sleep(:infinity)
           end)
 
-        assert_receive :submitted, 10_000
+        assert_receive :submitted, 120_000
         pid
       end
 
@@ -234,7 +233,7 @@ defmodule Dala.Gpu.Compute.HealthTest do
           {pid, monitor} = spawn_monitor(fn -> Compute.pipeline_run(pipeline) end)
           Process.sleep(20)
           Process.exit(pid, :kill)
-          assert_receive {:DOWN, ^monitor, _, _, _}, 10_000
+          assert_receive {:DOWN, ^monitor, _, _, _}
         end)
       end
     end
@@ -396,8 +395,9 @@ defmodule Dala.Gpu.Compute.HealthTest do
   end
 
   defp longest_in_new_vm do
-    {:ok, peer, _} = :peer.start_link(%{connection: :standard_io, args: [~c"-pa" | :code.get_path()]})
-    {:ok, _} = :peer.call(peer, :application, :ensure_all_started, [:dala_compute], 60_000)
+    options = %{connection: :standard_io, args: [~c"-pa" | :code.get_path()], wait_boot: 300_000}
+    {:ok, peer, _} = :peer.start_link(options)
+    {:ok, _} = :peer.call(peer, :application, :ensure_all_started, [:dala_compute], :infinity)
 
     code = """
     alias Dala.Gpu.Compute
@@ -411,7 +411,7 @@ defmodule Dala.Gpu.Compute.HealthTest do
     Native.measurements()
     """
 
-    {measurements, _} = :peer.call(peer, Code, :eval_string, [code], 120_000)
+    {measurements, _} = :peer.call(peer, Code, :eval_string, [code], :infinity)
     :peer.stop(peer)
     Enum.max_by(measurements, fn {_, _, max, _} -> max end)
   end

@@ -8,6 +8,7 @@ defmodule Dala.Gpu.Compute.HostileTest do
   use ExUnit.Case, async: false
 
   import Bitwise
+  import Eventually, only: [eventually: 1]
 
   alias Dala.Gpu.Compute
   alias Dala.Gpu.Compute.{Buffer, Error, Kernel, Picture, Pipeline, Server, Stream, Transient}
@@ -20,8 +21,8 @@ defmodule Dala.Gpu.Compute.HostileTest do
 
   # Calls by one process, which then dies and takes what it made with it.
   @chunk 250
-  # A call that takes longer hangs.
-  @limit 5_000
+  # A call that takes longer hangs, however slow the machine is.
+  @limit 120_000
   # What may be learned after the first fifth: kernels that are built, and the ends of 65,536 commands.
   @growth_mb 96
 
@@ -203,7 +204,7 @@ defmodule Dala.Gpu.Compute.HostileTest do
     end
   end
 
-  @tag timeout: 1_800_000 + 2_000 * (@seconds || 0)
+  @tag timeout: 7_200_000 + 2_000 * (@seconds || 0)
   test "nothing but what is documented comes of #{(@seconds && "#{@seconds} seconds of") || @calls} calls" do
     IO.puts("hostile: #{(@seconds && "#{@seconds} s of") || @calls} calls, DALA_HOSTILE_SEED=#{@seed}")
 
@@ -229,7 +230,7 @@ defmodule Dala.Gpu.Compute.HostileTest do
     assert new_atoms < 100
     assert new_rss < @growth_mb
     assert {finish.live, finish.buffers} == {start.live, start.buffers}
-    assert Enum.all?(Compute.stats().lanes, fn {_, lane} -> lane.pending == 0 end)
+    assert eventually(fn -> Enum.all?(Compute.stats().lanes, fn {_, lane} -> lane.pending == 0 end) end)
     assert good_call?()
   end
 
@@ -974,7 +975,6 @@ defmodule Dala.Gpu.Compute.HostileTest do
     Compute.add(a, b, c) == :ok and Compute.read_list(c) == [11.0, 22.0]
   end
 
-  # What the processes held is given back soon after they died.
   # A stage that holds a pipeline is refused.
   defp with_stage(pipeline, stage) do
     Compute.pipeline_add(pipeline, stage)
@@ -982,17 +982,20 @@ defmodule Dala.Gpu.Compute.HostileTest do
     ArgumentError -> pipeline
   end
 
-  defp settled_memory(wanted \\ nil, tries \\ 100) do
+  # What the processes held is given back soon after they died. What there is when it is what is wanted; or, where nothing is,
+  # when it has stayed the same for longer than a thread that gives something back may stand still.
+  defp settled_memory(wanted \\ nil, tries \\ 3_000, {seen, times} \\ {nil, 0}) do
     :erlang.garbage_collect()
     # Tables of kernels stay for the next call of the kind.
     Compute.trim()
     memory = Map.take(Compute.memory(), [:live, :buffers])
+    times = if memory == seen, do: times + 1, else: 0
 
-    if tries == 0 or memory == wanted do
+    if tries == 0 or memory == wanted or (wanted == nil and times == 15) do
       memory
     else
       Process.sleep(20)
-      if wanted == nil and tries < 90, do: memory, else: settled_memory(wanted, tries - 1)
+      settled_memory(wanted, tries - 1, {memory, times})
     end
   end
 

@@ -23,7 +23,7 @@ defmodule Dala.Gpu.Compute.LifeTest do
     %{start: settled_memory()}
   end
 
-  @tag timeout: 1_200_000
+  @tag timeout: 7_200_000
   test "#{@kills} processes are killed while they work", %{start: start} do
     waves = max(div(@kills, @wave), 1)
     time = System.monotonic_time(:millisecond)
@@ -69,24 +69,24 @@ defmodule Dala.Gpu.Compute.LifeTest do
           Process.exit(self(), :kill)
         end)
 
-      assert_receive {:DOWN, ^monitor, _, ^maker, :killed}, 10_000
+      assert_receive {:DOWN, ^monitor, _, ^maker, :killed}
       if suspended?, do: :ok = Compute.resume()
-      assert_receive {:read, ^reader, data}, 10_000
+      assert_receive {:read, ^reader, data}, 120_000
       assert data == :binary.copy(<<byte>>, @mb)
     end
   end
 
-  @tag timeout: 300_000
   test "the server is killed 50 times under load" do
     {parent, before} = {self(), Compute.buffer([1.0, 2.0, 3.0], {3})}
-    stop = :atomics.new(1, [])
+    {stop, rounds} = {:atomics.new(1, []), :counters.new(1, [])}
     under_patient_supervisor()
 
     workers =
       for number <- 1..100 do
         spawn_link(fn ->
           # Also those that have to ask the server for the device.
-          result = Enum.reduce_while(Elixir.Stream.iterate(0, &(&1 + 1)), 0, &work(&1, &2, number, stop))
+          numbers = Elixir.Stream.iterate(0, &(&1 + 1))
+          result = Enum.reduce_while(numbers, 0, &work(&1, &2, number, {stop, rounds}))
           send(parent, {:worked, self(), result})
         end)
       end
@@ -95,26 +95,28 @@ defmodule Dala.Gpu.Compute.LifeTest do
       pid = Process.whereis(Server)
       monitor = Process.monitor(pid)
       Process.exit(pid, :kill)
-      assert_receive {:DOWN, ^monitor, _, _, :killed}, 5_000
+      assert_receive {:DOWN, ^monitor, _, _, :killed}
       wait_for(fn -> Process.whereis(Server) end, &(is_pid(&1) and &1 != pid))
       assert {:ok, device} = Server.device()
       assert is_reference(device)
       Process.sleep(5)
     end
 
+    # On a slow machine they may hardly have begun.
+    assert eventually(fn -> :counters.get(rounds, 1) > 100 end)
     :atomics.put(stop, 1, 1)
 
     done =
       for worker <- workers do
-        assert_receive {:worked, ^worker, rounds}, 30_000
-        assert is_integer(rounds), "a worker got #{inspect(rounds)}"
-        rounds
+        assert_receive {:worked, ^worker, count}, 120_000
+        assert is_integer(count), "a worker got #{inspect(count)}"
+        count
       end
 
     IO.puts("life: the server was killed 50 times during #{Enum.sum(done)} right answers")
     assert Enum.sum(done) > 100
     assert Process.alive?(Process.whereis(Server))
-    assert GenServer.call(Server, :device) == Server.device()
+    assert GenServer.call(Server, :device, 120_000) == Server.device()
     assert Compute.read_list(before) == [1.0, 2.0, 3.0]
   end
 
@@ -145,7 +147,7 @@ defmodule Dala.Gpu.Compute.LifeTest do
 
       for id <- detached_ids, do: assert(Compute.status(id) == :pending)
       :ok = Compute.resume()
-      for id <- detached_ids, do: assert({Compute.wait(id, 10_000), Compute.status(id)} == {:ok, :completed})
+      for id <- detached_ids, do: assert({Compute.wait(id), Compute.status(id)} == {:ok, :completed})
       for {buffer, _} <- detached, do: assert(Compute.read_list(buffer) == [0.0, 0.0, 0.0, 0.0])
       # What they should have written cannot be read until it is written again.
       assert_raise Error, fn -> Compute.read(json) end
@@ -159,6 +161,8 @@ defmodule Dala.Gpu.Compute.LifeTest do
       matmul = %{op: :run_kernel, kernel: :matmul, inputs: [x, y], output: z}
       long = for _ <- 1..20, do: Compute.submit(matmul)
       small = Compute.buffer_zeros({4})
+      # What has not begun by now does so when theirs are cancelled, however long that takes.
+      :ok = Compute.suspend()
 
       ids =
         in_process_that_is_killed(fn ->
@@ -169,9 +173,10 @@ defmodule Dala.Gpu.Compute.LifeTest do
 
       for id <- ids, do: wait_for(fn -> Compute.status(id) end, &(&1 not in [:pending, :running]))
       states = Enum.map(ids, &Compute.status/1)
-      assert Enum.all?(states, &(&1 in [:cancelled, :completed, :failed]))
+      assert Enum.all?(states, &(&1 in [:cancelled, :failed]))
       assert :cancelled in states
-      for id <- long, do: assert(Compute.wait(id, 30_000) == :ok)
+      :ok = Compute.resume()
+      for id <- long, do: assert(Compute.wait(id) == :ok)
     end
 
     test "do not keep an upload from being made" do
@@ -226,7 +231,6 @@ defmodule Dala.Gpu.Compute.LifeTest do
     end
   end
 
-  @tag timeout: 300_000
   test "a wait that times out leaves nothing in the mailbox" do
     size = 160
     [x, y, z] = for _ <- 1..3, do: Compute.buffer_zeros({size, size})
@@ -258,8 +262,6 @@ defmodule Dala.Gpu.Compute.LifeTest do
   end
 
   describe "400 buffers of 1 MB that are dropped hold at most 80 MB" do
-    @describetag timeout: 300_000
-
     test "if they are only made" do
       assert_below_80_mb("made", """
       for _ <- 1..400, do: ok(Compute.buffer_from_binary(data, {1_048_576}, :u8))
@@ -301,7 +303,7 @@ defmodule Dala.Gpu.Compute.LifeTest do
     :ok = Compute.suspend()
     for _ <- 1..4_096, do: Compute.submit(write)
     submit = Task.async(fn -> catch_error(Compute.submit(write, deadline: 20)) end)
-    assert {:ok, %Error{code: :deadline_exceeded}} = Task.yield(submit, 2_000) || Task.shutdown(submit)
+    assert {:ok, %Error{code: :deadline_exceeded}} = Task.yield(submit, 120_000) || Task.shutdown(submit)
   end
 
   test "each command with notify is answered exactly once" do
@@ -325,13 +327,15 @@ defmodule Dala.Gpu.Compute.LifeTest do
       end
 
     :ok = Compute.resume()
-    for {_, id} when id != nil <- refs, do: Compute.wait(id, 10_000)
+    for {_, id} when id != nil <- refs, do: Compute.wait(id)
     good_call?()
 
-    answers = all_messages([])
+    expected = Enum.count(refs, fn {_, id} -> id != nil end)
+    # All that there are to be, however long they take, and then what there is not to be.
+    answers = all_messages(for(_ <- 1..expected, do: assert_receive({_, _})))
     counts = Enum.frequencies_by(answers, &elem(&1, 0))
     for {ref, id} when id != nil <- refs, do: assert({id, Map.get(counts, ref, 0)} == {id, 1})
-    assert length(answers) == Enum.count(refs, fn {_, id} -> id != nil end)
+    assert length(answers) == expected
 
     for {ref, result} <- answers do
       assert result == :ok or match?({:error, %Error{}}, result)
@@ -438,13 +442,14 @@ defmodule Dala.Gpu.Compute.LifeTest do
 
   defp relu(buffer), do: %{op: :run_kernel, kernel: :relu, inputs: [buffer], output: buffer}
 
-  defp work(round, _, number, stop) do
+  defp work(round, _, number, {stop, rounds}) do
     [a, b, c] = for list <- [[number * 1.0], [round * 1.0], [0.0]], do: Compute.buffer(list, {1})
     expected = [number + round * 1.0]
 
     with :ok <- Compute.add(a, b, c),
          ^expected <- Compute.read_list(c),
          {:ok, _} <- Server.device() do
+      :counters.add(rounds, 1, 1)
       if :atomics.get(stop, 1) == 1, do: {:halt, round + 1}, else: {:cont, round + 1}
     else
       other -> {:halt, {:wrong, other, expected}}
@@ -474,9 +479,9 @@ defmodule Dala.Gpu.Compute.LifeTest do
         Process.sleep(:infinity)
       end)
 
-    assert_receive {^pid, result}, 10_000
+    assert_receive {^pid, result}, 120_000
     Process.exit(pid, :kill)
-    assert_receive {:DOWN, ^monitor, _, _, :killed}, 10_000
+    assert_receive {:DOWN, ^monitor, _, _, :killed}
     result
   end
 
@@ -514,23 +519,25 @@ defmodule Dala.Gpu.Compute.LifeTest do
     Compute.add(a, b, c) == :ok and Compute.read_list(c) == [11.0, 22.0]
   end
 
-  # Asks until the answer is right; after ten seconds, whatever it is then.
-  defp wait_for(ask, right?, tries \\ 1000) do
-    answer = ask.()
+  # Asks until the answer is right; after two minutes, whatever it is then.
+  defp wait_for(ask, right?) do
+    answer = fn ->
+      answer = ask.()
+      right?.(answer) && {:right, answer}
+    end
 
-    if right?.(answer) or tries == 0 do
-      answer
-    else
-      Process.sleep(10)
-      wait_for(ask, right?, tries - 1)
+    case eventually(answer, 120_000) do
+      {:right, answer} -> answer
+      false -> ask.()
     end
   end
 
   # Asking for what is live waits for what is queued and so sees little. The peak sees everything, but never falls: a VM of
   # its own has one of its own.
   defp assert_below_80_mb(what, work) do
-    {:ok, peer, _} = :peer.start_link(%{connection: :standard_io, args: [~c"-pa" | :code.get_path()]})
-    {:ok, _} = :peer.call(peer, :application, :ensure_all_started, [:dala_compute], 60_000)
+    options = %{connection: :standard_io, args: [~c"-pa" | :code.get_path()], wait_boot: 300_000}
+    {:ok, peer, _} = :peer.start_link(options)
+    {:ok, _} = :peer.call(peer, :application, :ensure_all_started, [:dala_compute], :infinity)
 
     module = """
     defmodule Garbage do
@@ -539,7 +546,7 @@ defmodule Dala.Gpu.Compute.LifeTest do
       def run do
         start = Compute.memory()
         {_, monitor} = spawn_monitor(&work/0)
-        receive do: ({:DOWN, ^monitor, _, _, reason} -> {reason, start, Compute.memory().peak, finish(100)})
+        receive do: ({:DOWN, ^monitor, _, _, reason} -> {reason, start, Compute.memory().peak, finish(6_000)})
       end
 
       # What the process dropped is given back soon after it.
@@ -563,8 +570,8 @@ defmodule Dala.Gpu.Compute.LifeTest do
     end
     """
 
-    :peer.call(peer, Code, :eval_string, [module], 60_000)
-    {reason, start, peak, finish} = :peer.call(peer, Garbage, :run, [], 120_000)
+    :peer.call(peer, Code, :eval_string, [module], :infinity)
+    {reason, start, peak, finish} = :peer.call(peer, Garbage, :run, [], :infinity)
     :peer.stop(peer)
     above = div(peak - start.live, @mb)
     IO.puts("life: 400 MB #{what}: at most #{above} MB at once")

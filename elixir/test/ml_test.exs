@@ -69,7 +69,8 @@ defmodule Dala.MLTest do
       {name, path} =
         {fresh(), write(folder, Models.onnx(@colours, [{"x", [1, 3, 2, 2]}], [{"y", [1, 3, 1, 1]}]))}
 
-      results = Task.await_many(for _ <- 1..20, do: Task.async(fn -> Compute.load_model(name, path) end))
+      loads = for _ <- 1..20, do: Task.async(fn -> Compute.load_model(name, path) end)
+      results = Task.await_many(loads, :infinity)
       assert [{:ok, _}] = Enum.filter(results, &match?({:ok, _}, &1))
       assert Enum.count(results, &match?({:error, %{code: :duplicate_kernel}}, &1)) == 19
       assert {:ok, _} = ML.predict(name, plain([1, 2, 3]))
@@ -222,7 +223,6 @@ defmodule Dala.MLTest do
       Models.mobilenet!()
     end
 
-    @tag timeout: 600_000
     test "for batches of 1 and 8" do
       pictures = for {photo, index, _} <- @photos, do: {normalized("#{photo}.crop224.png"), index}
       eight = pictures |> Stream.cycle() |> Enum.take(8)
@@ -253,7 +253,7 @@ defmodule Dala.MLTest do
       input = Compute.buffer_from_binary(normalized("#{photo}.crop224.png"), {1, 3, 224, 224}, :f32)
       output = Compute.buffer_zeros({1, 1000}, :f32)
       id = Compute.submit(%{op: :run_kernel, kernel: "mobilenet_v2", inputs: [input], output: output})
-      assert :ok = Compute.wait(id, 60_000)
+      assert :ok = Compute.wait(id)
       assert best(Compute.read_list(output)) == index
     end
 
@@ -327,7 +327,7 @@ defmodule Dala.MLTest do
       assert later.uploaded_bytes - before.uploaded_bytes < 1_000_000
     end
 
-    @tag timeout: 600_000
+    @tag timeout: 3_600_000
     test "from 50 processes at once" do
       images = for {photo, index, _} <- @photos, do: {Models.photo!("#{photo}.crop224.png"), index}
       # Those who come first all want the same plan.
@@ -343,7 +343,7 @@ defmodule Dala.MLTest do
           end)
         end
 
-      assert tasks |> Task.await_many(600_000) |> List.flatten() |> Enum.all?()
+      assert tasks |> Task.await_many(:infinity) |> List.flatten() |> Enum.all?()
     end
 
     test "goes on when processes that predict are killed" do
@@ -354,7 +354,7 @@ defmodule Dala.MLTest do
         {pid, monitor} = spawn_monitor(fn -> ML.predict(:mobilenet_v2, image) end)
         Process.sleep(pause)
         Process.exit(pid, :kill)
-        assert_receive {:DOWN, ^monitor, :process, ^pid, _}, 5_000
+        assert_receive {:DOWN, ^monitor, :process, ^pid, _}, 120_000
       end
 
       Process.exit(Process.whereis(Plans), :kill)
@@ -368,10 +368,10 @@ defmodule Dala.MLTest do
       live = fn -> Compute.memory().live end
       settled = live.()
       for _ <- 1..20, do: predict.()
-      assert live.() <= settled + 1_000_000
+      assert Eventually.eventually(fn -> live.() <= settled + 1_000_000 end)
       # What was compiled has the weights.
       assert :ok = Compute.trim()
-      assert Enum.any?(1..100, fn _ -> live.() < settled - 10_000_000 or Process.sleep(20) == false end)
+      assert Eventually.eventually(fn -> live.() < settled - 10_000_000 end)
       predict.()
     end
   end

@@ -15,7 +15,7 @@ defmodule Dala.Gpu.Compute.PanicTest do
     @tag place: to_string(place)
     test "in #{what}", %{place: place} do
       call = Task.async(fn -> Runtime.ask(fn _device, tag -> Native.panic_in(place, tag) end) end)
-      assert {:ok, result} = Task.yield(call, 10_000) || Task.shutdown(call)
+      assert {:ok, result} = Task.yield(call, 120_000) || Task.shutdown(call)
       assert {:error, %Error{code: :internal, message: @message}} = result
       # The next call finds everything in order.
       assert %{live: _} = Compute.memory()
@@ -25,6 +25,6 @@ defmodule Dala.Gpu.Compute.PanicTest do
   test "in a frame's answer" do
     tag = make_ref()
     :ok = Native.panic_in("frame", tag)
-    assert_receive {^tag, 7, {:error, %Error{code: :internal, message: @message}}}, 10_000
+    assert_receive {^tag, 7, {:error, %Error{code: :internal, message: @message}}}, 120_000
   end
 end

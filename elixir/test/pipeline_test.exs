@@ -214,7 +214,7 @@ defmodule PipelineTest do
       for _ <- 1..20, do: assert(Compute.pipeline_run(pipeline) == :ok)
       assert {:ok, [_, _]} = ExCubecl.pipeline_run(pipeline.ref)
       # By another process, too.
-      assert Task.await(Task.async(fn -> Compute.pipeline_run(pipeline) end)) == :ok
+      assert Task.await(Task.async(fn -> Compute.pipeline_run(pipeline) end), :infinity) == :ok
       assert Compute.explain(pipeline) =~ "relu"
       assert {compiled.(), Compute.stats().compilations} == {1, kernels}
       assert Compute.read_list(y) == [3.0, 0.0]
@@ -250,7 +250,7 @@ defmodule PipelineTest do
 
       for _ <- 1..5, do: assert(Compute.pipeline_run(pipeline) == :ok)
       :atomics.put(stop, 1, 1)
-      Task.await(adder, 60_000)
+      Task.await(adder, :infinity)
       assert compiled.() <= 5
       assert Compute.read_list(x) == [5.0]
     end
@@ -304,7 +304,7 @@ defmodule PipelineTest do
 
       pipeline = pipeline(stages)
       run = fn -> for _ <- 1..50, uniq: true, do: Compute.pipeline_run(pipeline) end
-      results = for(_ <- 1..20, do: Task.async(run)) |> Task.await_many(60_000)
+      results = for(_ <- 1..20, do: Task.async(run)) |> Task.await_many(:infinity)
       assert Enum.uniq(List.flatten(results)) == [:ok]
       assert Compute.read_list(x) == [1000.0, 1010.0]
       assert Compute.read_list(y) == [2000.0, 2020.0]
@@ -334,7 +334,7 @@ defmodule PipelineTest do
           end)
         end
 
-      assert Task.await_many(runs, 60_000) == List.duplicate([true], 20)
+      assert Task.await_many(runs, :infinity) == List.duplicate([true], 20)
     end
 
     test "of a large pipeline are right" do
@@ -381,10 +381,11 @@ defmodule PipelineTest do
       cancelled = Compute.stats().cancelled
       :ok = Compute.suspend()
       on_exit(&Compute.resume/0)
+      before = pending()
       pid = spawn(fn -> Compute.pipeline_run(pipeline) end)
-      eventually(fn -> pending() == 1 end, 500)
+      assert eventually(fn -> pending() > before end)
       Process.exit(pid, :kill)
-      eventually(fn -> Compute.stats().cancelled == cancelled + 1 end, 500)
+      assert eventually(fn -> Compute.stats().cancelled > cancelled end)
       :ok = Compute.resume()
       assert Compute.pipeline_run(pipeline) == :ok
       assert Compute.read_list(y) == [1.0, 0.0]
@@ -440,7 +441,7 @@ defmodule PipelineTest do
         runs = for _ <- 1..4, do: Task.async(fn -> for(_ <- 1..20, do: Compute.pipeline_run(pipeline)) end)
         if :rand.uniform(2) == 1, do: Compute.free(y), else: Compute.free_pipeline(pipeline)
 
-        for result <- List.flatten(Task.await_many(runs)), result != :ok do
+        for result <- List.flatten(Task.await_many(runs, :infinity)), result != :ok do
           assert {:error, %Error{code: code}} = result
           assert code in [:freed, :freed_pipeline]
         end
@@ -458,7 +459,7 @@ defmodule PipelineTest do
       assert Compute.pipeline_run(pipeline) == :ok
       during = Compute.memory().live
       Compute.free_pipeline(pipeline)
-      assert eventually(fn -> Compute.memory().live <= live end, 500)
+      assert eventually(fn -> Compute.memory().live <= live end)
       assert during > live
     end
   end
@@ -537,20 +538,17 @@ defmodule PipelineTest do
           end)
         end)
 
-      assert_receive :traced, 5_000
+      assert_receive :traced
       assert %Error{code: :tracing} = catch_error(Compute.trace(fn -> :ok end))
       Process.exit(pid, :kill)
 
-      assert eventually(
-               fn ->
-                 try do
-                   {:ok, _} = Compute.trace(fn -> :ok end)
-                 rescue
-                   Error -> false
-                 end
-               end,
-               500
-             )
+      assert eventually(fn ->
+               try do
+                 {:ok, _} = Compute.trace(fn -> :ok end)
+               rescue
+                 Error -> false
+               end
+             end)
 
       assert_raise ArgumentError, ~r/a function without arguments/, fn -> Compute.trace(fn x -> x end) end
     end

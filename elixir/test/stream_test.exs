@@ -1,6 +1,7 @@
 defmodule Dala.Gpu.Compute.StreamTest do
   use ExUnit.Case, async: false
 
+  import Eventually
   alias Dala.Gpu.Compute
   alias Dala.Gpu.Compute.{Error, Stream}
 
@@ -15,9 +16,9 @@ defmodule Dala.Gpu.Compute.StreamTest do
   defp frame(n), do: <<rem(n, 100), rem(div(n, 100), 100), 7, 155>>
   defp result(n), do: <<rem(n, 100) + 100, rem(div(n, 100), 100) + 100, 107, 255>>
 
-  defp answers(%{tag: tag}, count, timeout \\ 5_000) do
+  defp answers(%{tag: tag}, count) do
     for _ <- 1..count//1 do
-      assert_receive {^tag, number, answer}, timeout
+      assert_receive {^tag, number, answer}, 120_000
       {number, answer}
     end
   end
@@ -97,7 +98,7 @@ defmodule Dala.Gpu.Compute.StreamTest do
       assert Task.yield(pusher, 100) == nil
       assert %{frames_in: 2, in_flight: 2} = Stream.stats(stream)
       :ok = Compute.resume()
-      assert Enum.all?(Task.await(pusher), &(&1 == :started))
+      assert Enum.all?(Task.await(pusher, :infinity), &(&1 == :started))
       assert answers(stream, 200) == for(n <- 0..199, do: {n, {:ok, result(n)}})
       refute_more(stream)
       assert %{frames_in: 200, frames_out: 200, dropped_stale: 0, dropped_full: 0} = Stream.stats(stream)
@@ -115,7 +116,7 @@ defmodule Dala.Gpu.Compute.StreamTest do
           end)
         end
 
-      left = Enum.map(pushers, &Task.await(&1, 60_000))
+      left = Task.await_many(pushers, :infinity)
       numbers = for {number, {:ok, _}} <- answers(stream, 4_000), do: number
       assert numbers == Enum.to_list(0..3_999)
       assert Enum.concat(left) == []
@@ -123,7 +124,6 @@ defmodule Dala.Gpu.Compute.StreamTest do
       assert Stream.stop(stream) == :ok
     end
 
-    @tag timeout: 120_000
     test ":block leaves nothing in the mailbox of one who pushes fast", %{options: options} do
       sink = spawn_link(fn -> Enum.each(Elixir.Stream.cycle([1]), fn _ -> receive(do: (_ -> :ok)) end) end)
       stream = Stream.new([policy: :block, to: sink] ++ options)
@@ -142,21 +142,23 @@ defmodule Dala.Gpu.Compute.StreamTest do
       stream = Stream.new([policy: :block, in_flight: 1] ++ options)
       assert Stream.push(stream, frame(0)) == :started
       # Each is in its wait before the next begins.
-      [first, second] =
+      [{first, killed}, {second, done}] =
         for n <- 1..2 do
-          pid = spawn(fn -> send(parent, {:pushed, n, Stream.push(stream, frame(n))}) end)
-          Process.sleep(30)
-          pid
+          pushes = spawn_monitor(fn -> send(parent, {:pushed, n, Stream.push(stream, frame(n))}) end)
+          assert eventually(fn -> Process.info(elem(pushes, 0), :status) == {:status, :waiting} end)
+          pushes
         end
 
       Process.exit(first, :kill)
-      Process.sleep(30)
+      assert_receive {:DOWN, ^killed, :process, ^first, :killed}
+      # The second looks again from time to time: then it is behind the one that was killed.
+      Process.sleep(100)
       :ok = Compute.resume()
       assert answers(stream, 1) == [{0, {:ok, result(0)}}]
-      assert_receive {:pushed, 2, :started}, 2_000, "whoever pushed next waits for ever"
+      assert_receive {:pushed, 2, :started}, 120_000, "whoever pushed next waits for ever"
       assert answers(stream, 1) == [{1, {:ok, result(2)}}]
       assert Stream.stop(stream) == :ok
-      refute Process.alive?(second)
+      assert_receive {:DOWN, ^done, :process, ^second, :normal}
     end
 
     test ":block waits also if the lane is full of others' commands", %{options: options} do
@@ -168,7 +170,7 @@ defmodule Dala.Gpu.Compute.StreamTest do
       pusher = Task.async(fn -> Stream.push(stream, frame(0)) end)
       Process.sleep(50)
       :ok = Compute.resume()
-      pushed = Task.await(pusher, 10_000)
+      pushed = Task.await(pusher, :infinity)
       assert pushed == :started, "nothing is to be lost, but push said #{inspect(pushed)}"
       assert answers(stream, 1) == [{0, {:ok, result(0)}}]
       assert Stream.stop(stream) == :ok
@@ -200,7 +202,7 @@ defmodule Dala.Gpu.Compute.StreamTest do
 
   test "a frame that does not start before its deadline is answered so", %{options: options} do
     :ok = Compute.suspend()
-    stream = Stream.new([policy: {:queue, 10}, in_flight: 1, deadline: 20] ++ options)
+    stream = Stream.new([policy: {:queue, 10}, in_flight: 1, deadline: 1_000] ++ options)
     assert Stream.push(stream, frame(0)) == :started
     assert Stream.push(stream, frame(1)) == :waiting
     # Also without anything that runs.
@@ -218,7 +220,7 @@ defmodule Dala.Gpu.Compute.StreamTest do
       stream = Stream.new([policy: {:queue, 5}, in_flight: 2] ++ options)
       for n <- 0..5, do: assert(Stream.push(stream, frame(n)) in [:started, :waiting])
       assert Stream.stop(stream) == :ok
-      answers = Enum.sort(answers(stream, 6, 2_000))
+      answers = Enum.sort(answers(stream, 6))
       assert for({n, {:error, %Error{}}} <- answers, do: n) == Enum.to_list(0..5)
       # Two were on the device's queue, the others have never been.
       assert for({n, {:error, %Error{code: :cancelled}}} <- answers, n < 2, do: n) == [0, 1]
@@ -238,7 +240,7 @@ defmodule Dala.Gpu.Compute.StreamTest do
       assert Stream.stop(stream) == :ok
 
       for pusher <- pushers do
-        assert {{:error, %Error{code: :stopped}}, []} = Task.await(pusher)
+        assert {{:error, %Error{code: :stopped}}, []} = Task.await(pusher, :infinity)
       end
 
       assert [{0, {:error, %Error{code: :cancelled}}}] = answers(stream, 1)
@@ -262,7 +264,7 @@ defmodule Dala.Gpu.Compute.StreamTest do
     stream = Stream.new([policy: :block, to: receiver.pid] ++ options)
     send(receiver.pid, {:stream, stream})
     for n <- 0..4, do: Stream.push(stream, frame(n))
-    assert Task.await(receiver) == for(n <- 0..4, do: {n, {:ok, result(n)}})
+    assert Task.await(receiver, :infinity) == for(n <- 0..4, do: {n, {:ok, result(n)}})
     assert Stream.stop(stream) == :ok
     settle()
     assert mailbox() == []
@@ -273,24 +275,16 @@ defmodule Dala.Gpu.Compute.StreamTest do
     stream = Stream.new([policy: :block, to: receiver] ++ options)
     for n <- 0..9, do: assert(Stream.push(stream, frame(n)) == :started)
     Process.exit(receiver, :kill)
-    assert {:error, %Error{code: :stopped}} = push_until_error(stream, 500)
+    assert {:error, %Error{code: :stopped}} = push_until_error(stream)
     # Also if it was gone before.
     gone = Stream.new([policy: :block, to: receiver] ++ options)
-    assert {:error, %Error{code: :stopped}} = push_until_error(gone, 500)
+    assert {:error, %Error{code: :stopped}} = push_until_error(gone)
     settle()
     assert mailbox() == []
   end
 
-  defp push_until_error(stream, tries) do
-    case Stream.push(stream, frame(0)) do
-      pushed when pushed in [:started, :waiting] and tries > 0 ->
-        Process.sleep(2)
-        push_until_error(stream, tries - 1)
-
-      other ->
-        other
-    end
-  end
+  defp push_until_error(stream),
+    do: eventually(fn -> with(:started <- Stream.push(stream, frame(0)), do: false) end)
 
   test "a stream needs neither input nor output", %{stage: stage} do
     stream = Stream.new(stages: [stage], policy: :block)

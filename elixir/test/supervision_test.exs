@@ -18,7 +18,7 @@ defmodule Dala.Gpu.Compute.SupervisionTest do
   end
 
   whole? = fn -> Enum.all?(Supervisor.which_children(#{@supervisor}), &is_pid(elem(&1, 1))) end
-  wait = fn done? -> Enum.find(1..500, fn _ -> done?.() || (Process.sleep(10) && false) end) != nil end
+  wait = fn done? -> Enum.find(1..12_000, fn _ -> done?.() || (Process.sleep(10) && false) end) != nil end
   """
 
   test "each of its processes may be killed, and again" do
@@ -53,26 +53,32 @@ defmodule Dala.Gpu.Compute.SupervisionTest do
       before = Process.whereis(#{@supervisor})
       monitor = Process.monitor(before)
 
+      now = fn -> System.monotonic_time(:millisecond) end
+      until = now.() + 120_000
+
+      # When each was. A slow machine may take more of them until enough are in one window of the supervisor.
       kills =
-        Enum.reduce_while(1..1000, 0, fn _, kills ->
-          case {Process.whereis(#{@supervisor}), Process.whereis(Dala.Gpu.Compute.Server)} do
-            {nil, _} -> {:halt, kills}
-            {_, nil} -> Process.sleep(1) && {:cont, kills}
-            {_, pid} -> kill.(pid) && {:cont, kills + 1}
+        Enum.reduce_while(Stream.cycle([nil]), [], fn _, kills ->
+          case {Process.whereis(#{@supervisor}), Process.whereis(Dala.Gpu.Compute.Server), now.()} do
+            {nil, _, _} -> {:halt, kills}
+            {_, _, time} when time > until -> {:halt, kills}
+            {_, nil, _} -> Process.sleep(1) && {:cont, kills}
+            {_, pid, time} -> kill.(pid) && {:cont, [time | kills]}
           end
         end)
 
-      reason = receive do: ({:DOWN, ^monitor, :process, _, reason} -> reason), after: (100 -> :alive)
+      reason = receive do: ({:DOWN, ^monitor, :process, _, reason} -> reason), after: (60_000 -> :alive)
       runs? = fn -> List.keymember?(Application.started_applications(), :dala_compute, 0) end
       ended = wait.(fn -> not runs?.() end)
       {:error, error} = Dala.Gpu.Compute.Server.device()
       {:error, no_surface} = Gpu.create_surface(8, 8)
-      [kills: kills, reason: reason, ended: ended, errors: [error, no_surface]]
+      took = hd(kills) - List.last(kills)
+      [kills: length(kills), took: took, reason: reason, ended: ended, errors: [error, no_surface]]
       """)
 
-    assert [kills: kills, reason: :shutdown, ended: true, errors: errors] = results
-    # Two for each of the six processes are forgiven.
-    assert kills == 13
+    assert [kills: kills, took: took, reason: :shutdown, ended: true, errors: errors] = results
+    # Two for each of the six processes are forgiven within five seconds.
+    assert kills == 13 or (kills > 13 and took > 4_000)
 
     for error <- errors do
       assert error.code == :device_unavailable
@@ -82,9 +88,10 @@ defmodule Dala.Gpu.Compute.SupervisionTest do
 
   # What the code gives there, where the application was just started and the device is not open yet.
   defp in_new_vm(code) do
-    {:ok, peer, _} = :peer.start_link(%{connection: :standard_io, args: [~c"-pa" | :code.get_path()]})
-    {:ok, _} = :peer.call(peer, :application, :ensure_all_started, [:dala_compute], 60_000)
-    {results, _} = :peer.call(peer, Code, :eval_string, [@prelude <> code], 60_000)
+    options = %{connection: :standard_io, args: [~c"-pa" | :code.get_path()], wait_boot: 300_000}
+    {:ok, peer, _} = :peer.start_link(options)
+    {:ok, _} = :peer.call(peer, :application, :ensure_all_started, [:dala_compute], :infinity)
+    {results, _} = :peer.call(peer, Code, :eval_string, [@prelude <> code], :infinity)
     :peer.stop(peer)
     results
   end

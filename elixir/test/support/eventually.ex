@@ -2,10 +2,27 @@ defmodule Eventually do
   @moduledoc false
   # Waits for what other processes and threads do in their own time.
 
-  @doc "Whether the check holds within so many tries, 10 ms apart."
-  def eventually(check, tries \\ 200)
-  def eventually(check, 0), do: check.()
-  def eventually(check, tries), do: check.() || (Process.sleep(10) && eventually(check, tries - 1))
+  @doc "Whether the check holds within so many milliseconds; gives what it gave, or false."
+  def eventually(check, within \\ 60_000),
+    do: eventually_until(check, System.monotonic_time(:millisecond) + within)
+
+  defp eventually_until(check, until) do
+    # Read before the check: the last one is made after that time.
+    over? = System.monotonic_time(:millisecond) >= until
+    held = check.()
+
+    cond do
+      held ->
+        held
+
+      over? ->
+        false
+
+      true ->
+        Process.sleep(10)
+        eventually_until(check, until)
+    end
+  end
 
   @doc """
   What the device holds, when nothing of what tests before left is still to be given back: any process may hold buffers that
@@ -15,8 +32,9 @@ defmodule Eventually do
     for process <- Process.list(), do: :erlang.garbage_collect(process)
     memory = Map.take(Dala.Gpu.Compute.memory(), [:live, :buffers])
 
+    # For longer than any thread that gives something back may stand still.
     case if(memory == seen, do: times + 1, else: 0) do
-      3 ->
+      15 ->
         memory
 
       times ->

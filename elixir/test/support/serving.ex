@@ -15,7 +15,7 @@ defmodule Dala.Test.Serving do
     receive do
       ^tag -> :ok
     after
-      5_000 -> :timeout
+      120_000 -> :timeout
     end
   end
 

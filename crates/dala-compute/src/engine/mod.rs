@@ -6,6 +6,8 @@
 //! [`synchronise`](Engine::synchronise) on its outputs said so.
 
 mod adapter;
+#[cfg(all(unix, target_pointer_width = "32"))]
+mod build_id;
 #[cfg_attr(
     not(any(feature = "cpu", feature = "graphics")),
     expect(dead_code, reason = "drivers keep the kernels of other devices")

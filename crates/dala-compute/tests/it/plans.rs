@@ -134,7 +134,8 @@ fn plans_can_be_looked_at() {
         let times = plan.profile().unwrap();
         assert_eq!(times.len(), plan.launches());
         assert_eq!(times[0].stages, [0, 1]);
-        assert!(times.iter().all(|launch| launch.time.as_secs() < 10));
+        // No rubbish; on a slow machine a kernel may be built meanwhile.
+        assert!(times.iter().all(|launch| launch.time.as_secs() < 600));
         assert!(y.read::<f32>().unwrap().iter().all(|value| (value - 3.0).abs() < 1e-4), "a profile is a run");
         assert!(plan.explain().contains("scalar_mul + box_blur"), "{}", plan.explain());
         assert!(plan.to_svg().contains("box_blur"));

@@ -101,7 +101,7 @@ pub(crate) const NOT_RUN: &[Exception] = &[
     // Elixir.
     ci("DALA_DEVICE=cpu mix test", ELIXIR),
     ci("DALA_DEVICE=cpu mix test --exclude long", ELIXIR),
-    ci("../scripts/elixir-root mix test --exclude long", "timeout 300 scripts/elixir-root"),
+    ci("../scripts/elixir-root mix test --exclude long", "timeout 1800 scripts/elixir-root"),
     ci("DALA_HEALTH_SECONDS=5 mix test test/health_test.exs", ELIXIR),
     ci("DALA_HOSTILE_CALLS=1000000 mix test test/hostile_test.exs", ELIXIR),
     ci("cargo build --workspace --bin fuzz", BUILD),
