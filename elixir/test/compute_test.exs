@@ -348,6 +348,7 @@ defmodule ComputeTest do
       Process.sleep(20)
       assert Compute.cancel(id)
       :ok = Compute.resume()
+
       assert %Error{code: :poisoned, details: %{cause: %Error{code: :cancelled}}} =
                Task.await(reader, :infinity)
     end

@@ -1,7 +1,7 @@
 //! Adapters that are reached through wgpu: which there are, and how one is opened for the engine.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cubecl::future::block_on;
 use cubecl::wgpu::{WgpuInitError, WgpuSetup, wgpu};
@@ -24,8 +24,6 @@ fn api(backend: Backend) -> wgpu::Backend {
 
 /// The back end's only instance: drivers crash where instances come and go on several threads.
 fn instance(backend: Backend) -> wgpu::Instance {
-    static INSTANCES: OnceLock<Mutex<HashMap<Backend, wgpu::Instance>>> = OnceLock::new();
-    let mut instances = INSTANCES.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
     let make = || {
         // Drivers make their compilers here, before any device is opened.
         stay_first();
@@ -34,7 +32,12 @@ fn instance(backend: Backend) -> wgpu::Instance {
             ..wgpu::InstanceDescriptor::new_without_display_handle()
         })
     };
-    instances.entry(backend).or_insert_with(make).clone()
+    instances().entry(backend).or_insert_with(make).clone()
+}
+
+fn instances() -> MutexGuard<'static, HashMap<Backend, wgpu::Instance>> {
+    static INSTANCES: OnceLock<Mutex<HashMap<Backend, wgpu::Instance>>> = OnceLock::new();
+    INSTANCES.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The adapters that the driver lists, in its order. Asked once, unless there were none or `again` says so: OpenGL cannot be
@@ -45,6 +48,10 @@ fn adapters(backend: Backend, again: bool) -> Vec<wgpu::Adapter> {
     let found = found.entry(backend).or_default();
     if again || found.is_empty() {
         *found = block_on(instance(backend).enumerate_adapters(api(backend).into()));
+    }
+    if found.is_empty() {
+        // It knows only the drivers that there were when it was made, and nobody has an adapter of it.
+        instances().remove(&backend);
     }
     found.clone()
 }

@@ -90,6 +90,34 @@ fn every_adapter_is_listed_and_can_be_opened() {
     assert_eq!(Device::open("vulkan").unwrap().info().id, "vulkan:0");
 }
 
+/// A driver that is installed while a program runs is found by it.
+#[test]
+fn a_driver_that_comes_later_is_found() {
+    const NAME: &str = "devices::a_driver_that_comes_later_is_found";
+    let Ok(later) = std::env::var("DALA_TEST_LATER") else {
+        if vulkan_driver().is_none() {
+            return println!("no file of a software driver for Vulkan was found: none can come later");
+        }
+        let later = std::env::temp_dir().join(format!("dala-later-{}.json", std::process::id()));
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", NAME, "--nocapture"])
+            .env("DALA_TEST_LATER", &later)
+            .env("VK_DRIVER_FILES", &later)
+            .env("VK_ICD_FILENAMES", &later)
+            .output()
+            .unwrap();
+        let _ = std::fs::remove_file(&later);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        return;
+    };
+    assert_eq!(Device::open("vulkan").unwrap_err().code(), "device_unavailable");
+    std::fs::copy(vulkan_driver().unwrap(), later).unwrap();
+    let device = Device::open("vulkan").unwrap();
+    let x = Buffer::from_slice(&device, &[-1.0f32, 2.0], [2]).unwrap();
+    device.run("relu", &[&x], &x, ()).unwrap();
+    assert_eq!(x.read::<f32>().unwrap(), [0.0, 2.0]);
+}
+
 /// The file that tells the loader about Mesa's software driver.
 fn vulkan_driver() -> Option<std::path::PathBuf> {
     let files = std::fs::read_dir("/usr/share/vulkan/icd.d").ok()?.flatten().map(|file| file.path());

@@ -78,7 +78,8 @@ impl Loops {
         let loops = Loops((0..count).map(|_| start()).collect());
         // Only once they have begun they can be let go on.
         let end = Instant::now() + Duration::from_secs(60);
-        let begun = |child: &Child| time_of(Path::new(&format!("/proc/{}", child.id()))) > Some(Duration::from_millis(10));
+        let begun =
+            |child: &Child| time_of(Path::new(&format!("/proc/{}", child.id()))) > Some(Duration::from_millis(10));
         while !loops.0.iter().all(begun) && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(10));
         }
