@@ -8,6 +8,7 @@ use image::{DynamicImage, ImageFormat, Rgb, RgbImage};
 
 use super::command;
 use super::folder::Folder;
+use super::photos::fetched;
 
 /// What a run wrote to a pipe.
 struct Piped {
@@ -249,6 +250,20 @@ fn colour_profiles_are_kept_or_said_to_be_left_out() {
     folder.file("other.png", with_profile());
     let run = folder.on_cpu(&["filter", "flip", &folder.path("*.png"), &folder.path("out"), "--format", "bmp"]);
     assert_eq!(run.stderr, "warning: the colour profile is left out of 3 files: BMP files hold none\n");
+}
+
+#[test]
+fn profiles_go_into_what_recipes_make() {
+    let Some(model) = fetched("upscale.onnx", "upscale") else { return };
+    let folder = Folder::new();
+    let photo = folder.file("photo.png", with_profile());
+    let left_out = "warning: ./large.bmp: the colour profile is left out: BMP files hold none\n";
+    for (out, holds, said) in [("large.tiff", true, ""), ("large.bmp", false, left_out)] {
+        let run = folder.on_cpu(&["upscale", &photo, "--model", &model, "--output", &folder.path(out)]);
+        assert_eq!((run.code, run.stderr.as_str()), (0, said));
+        let bytes = fs::read(folder.path(out)).unwrap();
+        assert_eq!(bytes.windows(200).any(|part| part == profile()), holds, "{out}");
+    }
 }
 
 #[test]

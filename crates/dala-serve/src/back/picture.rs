@@ -147,6 +147,9 @@ impl Pictures {
         let made = Picture::new(size.height, size.width, size.channels, samples)
             .and_then(|made| Picture { profile: picture.profile, ..made }.encode(Format::Png))
             .map_err(|error| Problem::Picture(error.to_string()))?;
+        if let Some(why) = made.dropped {
+            tracing::info!(%why, "the colour profile of a picture is left out");
+        }
         let (name, data) = (OUTPUT.into(), Bytes::from(made.bytes));
         let output = Tensor { name, datatype: Datatype::Bytes, shape: vec![1], data };
         let times = [uploaded - begun, ran - uploaded, ran.elapsed()];
