@@ -54,7 +54,7 @@ fn found(target: &str, fault: fn(&[u8], &mut Progress)) -> Report {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let folder = std::env::temp_dir().join(format!("dala-fuzz-planted-{}-{target}", std::process::id()));
     let options = session::Options {
-        time: Duration::from_secs(20),
+        time: Duration::from_secs(300),
         seed: 1,
         corpus: None,
         failures: folder.clone(),

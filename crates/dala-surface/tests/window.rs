@@ -59,7 +59,7 @@ fn screenshot(x: &RustConnection, window: Window) -> (usize, usize, Vec<[u8; 3]>
 fn eventually(what: &str, mut check: impl FnMut() -> bool) {
     let start = Instant::now();
     while !check() {
-        assert!(start.elapsed() < Duration::from_secs(10), "{what}");
+        assert!(start.elapsed() < Duration::from_secs(120), "{what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

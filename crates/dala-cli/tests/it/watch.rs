@@ -86,9 +86,9 @@ fn photos_are_looked_at_as_they_come_when_they_are_whole() {
     // A photo that is written slowly is read when it is whole.
     let bytes = fs::read(astronaut()).unwrap();
     let mut file = fs::File::create(folder.path("slow.png")).unwrap();
-    for part in bytes.chunks(bytes.len() / 12 + 1) {
+    for part in bytes.chunks(bytes.len() / 40 + 1) {
         file.write_all(part).unwrap();
-        sleep(Duration::from_millis(60));
+        sleep(Duration::from_millis(20));
     }
     drop(file);
     let line = next();
@@ -106,7 +106,7 @@ fn photos_are_looked_at_as_they_come_when_they_are_whole() {
     Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
     let ended = child.wait().unwrap();
     assert_eq!(ended.signal(), Some(15), "{ended}");
-    assert!(start.elapsed() < Duration::from_secs(10));
+    assert!(start.elapsed() < Duration::from_secs(120));
     assert!(output.next().is_none());
 }
 

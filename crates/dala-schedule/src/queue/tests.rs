@@ -341,12 +341,15 @@ fn callbacks_use_the_queue() {
 mod with_real_threads {
     use super::*;
 
+    /// Only so that nothing hangs.
+    const LIMIT: Duration = Duration::from_secs(300);
+
     #[test]
     fn panics_are_answers() {
         let (adder, queue) = queue(100);
         let panics = || Task { panics: true, ..add(1) };
         let ticket = queue.submit(panics(), Submission::default()).unwrap();
-        assert_eq!(queue.wait(&ticket, Some(Duration::from_secs(10))), Some(End::Failed("as asked".to_owned())));
+        assert_eq!(queue.wait(&ticket, Some(LIMIT)), Some(End::Failed("as asked".to_owned())));
         let error = queue.run(panics(), Submission::default()).unwrap_err();
         assert_eq!(error, Unfinished::Refused(Refusal::Unreadable("poisoned".to_owned())));
         let heals = Task { reads: Vec::new(), ..by_caller() };
@@ -365,13 +368,13 @@ mod with_real_threads {
     fn waits_and_deadlines_are_bounded() {
         let (_, queue) = queue(1);
         queue.suspend(WhileSuspended::Wait);
-        let within = Submission { start_within: Some(Duration::from_millis(20)), ..Submission::default() };
+        let within = Submission { start_within: Some(Duration::from_secs(1)), ..Submission::default() };
         let ticket = queue.submit(add(1), within).unwrap();
         assert_eq!(queue.wait(&ticket, Some(Duration::from_millis(1))), None);
         assert_eq!(ticket.state(), crate::CommandState::Pending);
         let refused = queue.submit(add(1), Submission { when_full: WhenFull::Refuse, ..Submission::default() });
         assert_eq!(refused.err(), Some(Refusal::Full { lane: Lane::Default, capacity: 1 }));
-        assert_eq!(queue.wait(&ticket, Some(Duration::from_secs(10))), Some(End::DeadlineExceeded));
+        assert_eq!(queue.wait(&ticket, Some(LIMIT)), Some(End::DeadlineExceeded));
         queue.run(Task { reads: vec![], writes: vec![], ..add(0) }, within).unwrap_err();
         queue.resume();
     }
@@ -409,7 +412,7 @@ mod with_real_threads {
         let again = queue.clone();
         queue.on_end(&ticket, move |_| {
             let next = again.submit(add(1), Submission::default()).unwrap();
-            let first = again.wait(&next, Some(Duration::from_secs(10)));
+            let first = again.wait(&next, Some(LIMIT));
             again.suspend(WhileSuspended::Wait);
             let held = again.submit(add(1), Submission::default()).unwrap();
             let second = again.wait(&held, Some(Duration::from_millis(5)));
@@ -418,7 +421,7 @@ mod with_real_threads {
             again.resume();
             sender.send((first, second, third)).unwrap();
         });
-        let (first, second, third) = receiver.recv_timeout(Duration::from_secs(20)).unwrap();
+        let (first, second, third) = receiver.recv_timeout(2 * LIMIT).unwrap();
         assert_eq!((first, second), (Some(End::Completed), None));
         assert_eq!(third, Some(Refusal::DeadlineExceeded));
     }

@@ -111,7 +111,7 @@ fn who_is_gone_leaves_and_what_is_unloaded_ends() {
     let info = house.model("net", None).unwrap();
     let gone: Vec<_> = (0..50).map(|seed| house.infer(ask(&info, 1, seed))).collect();
     drop(gone);
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + Duration::from_secs(120);
     while house.busy().models[0].queued + house.busy().models[0].running > 0 && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -148,7 +148,7 @@ fn a_folder_is_followed_and_no_request_is_lost_by_it() {
     let begun = Instant::now();
     let (mut versions, mut asked) = (Vec::new(), 0);
     let mut next_swap = Instant::now();
-    while begun.elapsed() < Duration::from_secs(6) || asked < 20 {
+    while (versions.len() < 3 || asked < 20) && begun.elapsed() < Duration::from_secs(300) {
         if Instant::now() >= next_swap {
             // Written to the side and moved, as tools that deploy do.
             std::fs::write(folder.join(".net"), &bytes).unwrap();
@@ -162,9 +162,9 @@ fn a_folder_is_followed_and_no_request_is_lost_by_it() {
             versions.push(answer.version);
         }
     }
-    assert!(versions.len() >= 2, "no version was replaced in {asked} requests");
+    assert!(versions.len() >= 3, "{versions:?} in {asked} requests");
     std::fs::remove_file(folder.join("net.onnx")).unwrap();
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + Duration::from_secs(120);
     while house.model("net", None).is_ok() && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -27,6 +27,9 @@ pub(crate) struct Pulse {
     blocked_since: AtomicU64,
     blocked_bytes: AtomicU64,
     closing_since: AtomicU64,
+    /// By how much tests have put the clock forward.
+    #[cfg(test)]
+    ahead: AtomicU64,
 }
 
 impl Pulse {
@@ -41,11 +44,16 @@ impl Pulse {
             blocked_since: AtomicU64::new(0),
             blocked_bytes: AtomicU64::new(0),
             closing_since: AtomicU64::new(0),
+            #[cfg(test)]
+            ahead: AtomicU64::new(0),
         }
     }
 
     fn now(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX).max(1)
+        let passed = self.start.elapsed();
+        #[cfg(test)]
+        let passed = passed + Duration::from_millis(self.ahead.load(Ordering::Relaxed));
+        u64::try_from(passed.as_millis()).unwrap_or(u64::MAX).max(1)
     }
 
     /// Bytes came. Between requests, they are the beginning of the next.
@@ -149,20 +157,24 @@ impl Drop for Awaits<'_> {
 mod tests {
     use super::*;
 
+    const HOUR: Duration = Duration::from_secs(3600);
+
     fn limits() -> Limits {
-        let moment = Duration::from_millis(20);
-        Limits { head: moment, idle: 3 * moment, patience: moment, ..Limits::default() }
+        Limits { head: HOUR, idle: 3 * HOUR, patience: HOUR, ..Limits::default() }
     }
 
-    fn wait() {
-        std::thread::sleep(Duration::from_millis(40));
+    impl Pulse {
+        /// Two hours pass, whatever else the machine does.
+        fn wait(&self) {
+            self.ahead.fetch_add(2 * HOUR.as_millis() as u64, Ordering::Relaxed);
+        }
     }
 
     #[test]
     fn heads_must_come() {
         let pulse = Pulse::new(false);
         assert!(!pulse.is_overdue(&limits()));
-        wait();
+        pulse.wait();
         assert!(pulse.is_overdue(&limits()), "nothing came");
         let request = pulse.request();
         assert!(!pulse.is_overdue(&limits()), "we are working on it");
@@ -170,11 +182,11 @@ mod tests {
         let awaits = pulse.awaits();
         assert!(pulse.waits_for_client().is_some(), "its body has not come");
         drop((awaits, request));
-        wait();
+        pulse.wait();
         assert!(!pulse.is_overdue(&limits()), "it may be idle for longer");
         pulse.received();
         assert!(!pulse.is_overdue(&limits()));
-        wait();
+        pulse.wait();
         assert!(pulse.is_overdue(&limits()), "it began a request, and did not go on");
     }
 
@@ -183,12 +195,12 @@ mod tests {
         let pulse = Pulse::new(false);
         let _request = pulse.request();
         pulse.blocked();
-        wait();
+        pulse.wait();
         assert!(pulse.is_overdue(&limits()));
-        pulse.sent(64 << 10);
+        pulse.sent(2 * HOUR.as_secs() as usize * BYTES_PER_SECOND as usize);
         assert!(!pulse.is_overdue(&limits()), "it takes as much as it must");
         pulse.flushed();
-        wait();
+        pulse.wait();
         assert!(!pulse.is_overdue(&limits()));
     }
 
@@ -197,9 +209,9 @@ mod tests {
         let shared = Pulse::new(true);
         drop(shared.request());
         shared.received();
-        wait();
+        shared.wait();
         assert!(!shared.is_overdue(&limits()), "bytes between requests are not the beginning of one");
-        wait();
+        shared.wait();
         assert!(shared.is_overdue(&limits()), "idle");
     }
 }

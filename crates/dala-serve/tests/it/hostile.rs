@@ -82,7 +82,7 @@ impl Alone {
         assert_eq!(Client::new(self.http).send("POST", INFER, &[], &request()).status, 200);
         let message = crate::grpc::request(1).encode_to_vec();
         assert_eq!(raw(self.grpc, CALL, &[], framed(0, &message)).status, 0);
-        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
     }
 
     /// It took little more memory than before.
@@ -278,7 +278,7 @@ fn slow_connections_lock_nobody_out() {
     server.has_grown_little(before);
     let began = Instant::now();
     for stream in &mut slow {
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
         let mut rest = Vec::new();
         let ended = stream.read_to_end(&mut rest);
         let is_open = ended.is_err_and(|error| matches!(error.kind(), std::io::ErrorKind::WouldBlock));

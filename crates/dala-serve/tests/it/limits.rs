@@ -85,17 +85,21 @@ fn servers_that_cannot_begin() {
 
 #[test]
 fn a_caller_may_ask_so_often() {
-    let server = limited(Limits { per_second: Some(5.0), ..Limits::default() });
+    // Once in an hour, however slow the machine is.
+    let server = limited(Limits { per_second: Some(1.0 / 3600.0), ..Limits::default() });
     let mut client = server.client();
-    let statuses: Vec<u16> = (0..20).map(|_| client.send("POST", INFER, &[], &request()).status).collect();
-    let answered = statuses.iter().filter(|status| **status == 200).count();
-    assert!((5..10).contains(&answered), "{statuses:?}");
+    let statuses: Vec<u16> = (0..5).map(|_| client.send("POST", INFER, &[], &request()).status).collect();
+    assert_eq!(statuses, [200, 429, 429, 429, 429]);
     let answer = server.send("POST", INFER, &[], &request());
     answer.is_refused(429, "too_many");
-    assert_eq!(answer.header("retry-after"), Some("1"), "another connection is the same caller");
+    let wait: u32 = answer.header("retry-after").unwrap().parse().unwrap();
+    assert!(wait > 1800 && wait <= 3600, "another connection is the same caller: {wait}");
     call(server.grpc, "ModelInfer", &crate::grpc::request(1)).is_refused(8, "too_many");
+
+    let server = limited(Limits { per_second: Some(5.0), ..Limits::default() });
+    crate::running::until(|| server.send("POST", INFER, &[], &request()).status == 429);
     std::thread::sleep(Duration::from_millis(300));
-    assert_eq!(server.send("POST", INFER, &[], &request()).status, 200);
+    assert_eq!(server.send("POST", INFER, &[], &request()).status, 200, "later it may ask again");
 }
 
 #[test]
@@ -166,7 +170,7 @@ fn heads_are_so_large() {
 
 #[test]
 fn clients_that_keep_still_are_closed() {
-    let moment = Duration::from_millis(300);
+    let moment = Duration::from_secs(2);
     let server = limited(Limits { head: moment, idle: 2 * moment, patience: moment, ..Limits::default() });
     let mut silent = server.client();
     let mut slow_head = server.client();
@@ -182,7 +186,7 @@ fn clients_that_keep_still_are_closed() {
     for client in [&mut silent, &mut slow_head, &mut slow_body, &mut idle] {
         assert!(client.is_closed());
     }
-    assert!(began.elapsed() < Duration::from_secs(10));
+    assert!(began.elapsed() < Duration::from_secs(120));
     let metrics = String::from_utf8(server.get("/metrics").body).unwrap();
     let shed = metrics.lines().find_map(|line| line.strip_prefix("dala_connections_shed_total ")).unwrap();
     assert!(shed.parse::<u32>().unwrap() >= 3, "{shed}");
@@ -198,7 +202,7 @@ fn the_connection_that_waited_longest_makes_room() {
     server.until_waiting(1);
     let mut old = server.client();
     old.stream.write_all(b"GET").unwrap();
-    std::thread::sleep(Duration::from_millis(50));
+    std::thread::sleep(Duration::from_millis(500));
     let mut others: Vec<_> = (0..10).map(|_| server.client()).collect();
     let last = others.last_mut().unwrap();
     assert_eq!(last.send("GET", "/v2", &[], b"").status, 200);

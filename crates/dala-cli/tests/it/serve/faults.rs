@@ -8,18 +8,46 @@ use std::time::{Duration, Instant};
 use super::load::{Connection, Load, Tally, get};
 use super::{Folder, Serving, is_long, rows};
 
+/// Only so that nothing hangs.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// Ends callers when it is dropped.
+struct Stops<'a>(&'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Runs callers until `meanwhile` is over.
 fn beside(load: &Load<'_>, meanwhile: impl FnOnce()) -> Tally {
     let stop = AtomicBool::new(false);
     let load = Load { stop: &stop, time: Duration::from_secs(3600), ..load.clone() };
     let tally = scope(|scope| {
         let running = scope.spawn(|| load.run());
+        let stops = Stops(&stop);
         meanwhile();
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
         running.join().unwrap()
     });
     tally.is_whole();
     tally
+}
+
+/// A number among the server's metrics.
+fn metric(server: &Serving, name: &str) -> Option<u64> {
+    let (_, metrics) = get(server.http, "GET", "/metrics");
+    metrics.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+}
+
+/// Waits for what takes time and nothing else.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < LIMIT, "{what}");
+        sleep(Duration::from_millis(5));
+    }
 }
 
 fn callers(server: &Serving) -> Load<'static> {
@@ -35,7 +63,7 @@ fn is_idle(server: &Serving) {
         zero("dala_queued_items") && zero("dala_running_items")
     };
     while !is_empty() {
-        assert!(begun.elapsed() < Duration::from_secs(10), "something waits for ever");
+        assert!(begun.elapsed() < LIMIT, "something waits for ever");
         sleep(Duration::from_millis(5));
     }
     let one = Load { rate: Some(100.0), ..Load::new(server.http, 1, Duration::from_millis(100)) }.run();
@@ -49,37 +77,38 @@ fn a_device_that_is_lost_again_and_again() {
     let mut server = Serving::start(&folder, &[&model]);
     let times = if is_long() { 200 } else { 8 };
     let load = callers(&server);
+    let lost = |server: &Serving| metric(server, "dala_device_lost_total{device=\"cpu\"}").unwrap_or(0);
     let tally = beside(&load, || {
-        for _ in 0..times {
+        for number in 0..times {
             server.tell("slow 2ms\nlost");
-            sleep(Duration::from_millis(120));
+            until("a loss is not noticed", || lost(&server) > number);
+            sleep(Duration::from_millis(100));
         }
     });
     println!("the device lost {times} times: {tally}");
     assert!(tally.answered > tally.refusals(), "{tally}");
     assert!(tally.refused.keys().all(|code| code == "device_lost"), "{tally}");
-    let (_, metrics) = get(server.http, "GET", "/metrics");
-    let lost = metrics.lines().find_map(|line| line.strip_prefix("dala_device_lost_total{device=\"cpu\"} "));
-    let lost: usize = lost.and_then(|lost| lost.parse().ok()).unwrap_or_else(|| panic!("{metrics}"));
-    assert!(lost > times / 2 && lost <= times, "lost {lost} times");
+    assert_eq!(lost(&server), times);
 
     // While it cannot be opened, requests are refused and not kept.
     server.tell("gone");
-    let tally = Load { rate: Some(50.0), ..Load::new(server.http, 8, Duration::from_secs(1)) }.run();
+    let http = server.http;
+    let is_ready = || get(http, "GET", "/v2/health/ready").0 == 200;
+    let load = |time| Load { rate: Some(50.0), ..Load::new(http, 8, time) }.run();
+    // The first find out; then it is known.
+    until("nobody finds out", || {
+        let tally = load(Duration::from_millis(50));
+        tally.is_whole();
+        assert!(tally.refused.keys().all(|code| ["device_lost", "not_ready"].contains(&&**code)), "{tally}");
+        !is_ready()
+    });
+    let tally = load(Duration::from_secs(1));
     println!("no device for a second: {tally}");
     tally.is_whole();
-    // The first find out; then it is known.
-    let codes: Vec<&str> = tally.refused.keys().map(|code| &**code).collect();
-    assert!(tally.answered <= 2 && codes.iter().all(|code| ["device_lost", "not_ready"].contains(code)), "{tally}");
-    assert!(tally.refused["not_ready"] > 30, "{tally}");
-    assert_eq!(get(server.http, "GET", "/v2/health/ready").0, 503);
+    assert!(tally.answered == 0 && tally.refused["not_ready"] == tally.asked, "{tally}");
     server.tell("");
     // It is tried four times in a second.
-    let begun = Instant::now();
-    while get(server.http, "GET", "/v2/health/ready").0 != 200 {
-        assert!(begun.elapsed() < Duration::from_secs(10), "it is not opened again");
-        sleep(Duration::from_millis(20));
-    }
+    until("it is not opened again", is_ready);
     is_idle(&server);
 }
 
@@ -88,7 +117,8 @@ fn callers_that_are_killed() {
     let folder = Folder::new();
     let model = rows(&folder, "net.onnx", "Neg");
     let mut server = Serving::start(&folder, &[&model, "--connections", "4096", "--batch", "1,2,4"]);
-    server.tell("slow 10ms");
+    // Most wait until they are gone, also where it takes a second to ask.
+    server.tell("slow 100ms");
     let count = if is_long() { 1000 } else { 200 };
     let load = Load { connections: 4, ..callers(&server) };
     let killed = Load::new(server.http, 1, Duration::ZERO);
@@ -179,7 +209,7 @@ fn models_that_are_swapped() {
             let (before, begun) = (versions("before"), Instant::now());
             swap(number);
             while versions("after") == before {
-                assert!(begun.elapsed() < Duration::from_secs(20), "the folder is not followed");
+                assert!(begun.elapsed() < LIMIT, "the folder is not followed");
                 sleep(Duration::from_millis(20));
             }
         }
@@ -209,7 +239,8 @@ fn a_server_that_is_told_to_end() {
         let load = callers(&server);
         let mut words = String::new();
         let tally = beside(&load, || {
-            sleep(Duration::from_millis(300));
+            let answered = "dala_requests_total{model=\"net\",outcome=\"ok\"}";
+            until("nothing is answered", || metric(&server, answered).is_some_and(|count| count > 24));
             words = server.end();
         });
         println!("told to end, with {notice} of notice: {tally}");
@@ -288,7 +319,7 @@ fn a_clock_that_jumps() {
         command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
     });
     server.tell("slow 2ms");
-    let load = Load { deadline: Some(Duration::from_secs(5)), ..callers(&server) };
+    let load = Load { deadline: Some(Duration::from_secs(60)), ..callers(&server) };
     let tally = beside(&load, || {
         for jump in ["+2d", "-3d", "+0", "-20y", "+8y", "+0"] {
             folder.file("clock", format!("{jump}\n"));
@@ -297,6 +328,6 @@ fn a_clock_that_jumps() {
     });
     println!("the clock jumped 6 times: {tally}");
     assert_eq!(tally.refusals() + tally.untaken, 0, "{tally}");
-    assert!(tally.within(0.99) < Duration::from_secs(2), "{tally}");
+    assert!(tally.within(0.99) < Duration::from_secs(30), "{tally}");
     is_idle(&server);
 }
