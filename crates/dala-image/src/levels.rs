@@ -79,7 +79,7 @@ mod tests {
     /// Surfaces, the command and the NIF once had this rounding each, and could have come to differ.
     #[test]
     fn levels_are_rounded_in_one_place_only() {
-        let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let project = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
         let mut files = Vec::new();
         for folder in
             ["dala-cli", "dala-compute", "dala-model", "dala-surface", "dala-image", "dala-recipes", "dala-serve"]

@@ -278,10 +278,13 @@ fn limits_are_those_of_the_caller() {
 
 #[test]
 fn lengths_of_parts_take_no_memory() {
-    // A profile of 4 GB in a file of some bytes.
+    // A profile of 4 GB at the end of a file of some bytes: a decoder that finds the picture before it would make room for it.
     let mut webp = file("rgb.webp");
-    let at = webp.windows(4).position(|name| name == b"ICCP").unwrap() + 4;
-    webp[at..at + 4].copy_from_slice(&[0xf0, 0xff, 0xff, 0xff]);
+    let at = webp.windows(4).position(|name| name == b"ICCP").unwrap();
+    let len = u32::from_le_bytes(*webp[at + 4..].first_chunk().unwrap()) as usize;
+    let mut profile: Vec<u8> = webp.drain(at..at + 8 + len.next_multiple_of(2)).collect();
+    profile[4..8].copy_from_slice(&[0xf0, 0xff, 0xff, 0xff]);
+    webp.append(&mut profile);
     let (result, piece) = largest_piece(|| read(&webp));
     assert_eq!(result.unwrap_err().code(), "malformed");
     assert!(piece < 300_000, "{piece} bytes at once");
