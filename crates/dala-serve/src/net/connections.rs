@@ -1,5 +1,6 @@
 //! All connections: who must go because its client keeps still, and who makes room for another.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -52,9 +53,8 @@ impl Connections {
     pub(crate) fn seat(self: &Arc<Connections>, pulse: Arc<Pulse>) -> Option<Seat> {
         let mut open = self.lock();
         if open.all.len() >= self.shared.limits.connections {
-            let waits =
-                |(number, connection): (&u64, &Connection)| Some((connection.pulse.waits_for_client()?, *number));
-            let (_, longest) = open.all.iter().filter_map(waits).max()?;
+            let waits = open.all.iter();
+            let longest = longest(waits.filter_map(|(number, one)| Some((*number, one.pulse.waits_for_client()?))))?;
             self.shed(open.all.remove(&longest));
         }
         open.last += 1;
@@ -121,5 +121,24 @@ impl Drop for Seat {
     fn drop(&mut self) {
         self.connections.lock().all.remove(&self.number);
         self.connections.count();
+    }
+}
+
+/// Who has waited longest; of those that began in the same moment, the oldest.
+fn longest(waits: impl Iterator<Item = (u64, Duration)>) -> Option<u64> {
+    waits.max_by_key(|(number, waited)| (*waited, Reverse(*number))).map(|(number, _)| number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_of_those_that_waited_longest_goes() {
+        let of = |waits: &[(u64, u64)]| {
+            longest(waits.iter().map(|(number, millis)| (*number, Duration::from_millis(*millis))))
+        };
+        assert_eq!(of(&[(7, 1), (3, 5), (9, 5), (4, 5), (1, 0)]), Some(3));
+        assert_eq!(of(&[]), None);
     }
 }

@@ -70,6 +70,7 @@ impl Running {
     }
 
     /// Waits until so many requests wait in the back.
+    #[track_caller]
     pub(crate) fn until_waiting(&self, count: usize) {
         until(|| self.back.waiting.load(Ordering::SeqCst) == count);
     }
@@ -87,6 +88,7 @@ impl Drop for Running {
 }
 
 /// Waits until something is so; fails if it never is.
+#[track_caller]
 pub(crate) fn until(mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_so() {
