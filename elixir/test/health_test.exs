@@ -37,23 +37,49 @@ defmodule Dala.Gpu.Compute.HealthTest do
   @tag timeout: (@seconds + 3_600) * 1000
   test "no call takes longer than 2 ms under the load of #{@processes} processes" do
     IO.puts("health: #{@processes} processes for #{@seconds} s, DALA_HEALTH_SEED=#{@seed}")
-    rounds = for round <- 1..@rounds, do: load(round)
+    rounds = for round <- 1..@rounds, do: with_stolen(fn -> load(round) end)
+
+    # A virtual processor's time runs on while its machine works for others: what is measured then is not ours.
+    judged = for {measurements, stolen} <- rounds, stolen < 0.01, do: measurements
+
+    if judged == [],
+      do: IO.puts("health: not judged, others have the machine: #{inspect(for {_, s} <- rounds, do: s)}")
 
     longest = fn name ->
-      for measurements <- rounds, {^name, calls, max, _} <- measurements, do: {calls, max}
+      for measurements <- judged, {^name, calls, max, _} <- measurements, do: {calls, max}
     end
 
     # On a slow machine a round may come to few calls.
-    names = for measurements <- rounds, {name, _, _, _} <- measurements, uniq: true, do: name
+    names = for {measurements, _} <- rounds, {name, _, _, _} <- measurements, uniq: true, do: name
     assert @expected -- names == []
 
     long =
-      for name <- names, {_, least} = Enum.min_by(longest.(name), &elem(&1, 1)), least > @limit_ns do
-        {name, Enum.map(longest.(name), fn {calls, max} -> "#{micros(max)} µs of #{calls}" end)}
+      for name <- names,
+          [_ | _] = all <- [longest.(name)],
+          {_, least} = Enum.min_by(all, &elem(&1, 1)),
+          least > @limit_ns do
+        {name, Enum.map(all, fn {calls, max} -> "#{micros(max)} µs of #{calls}" end)}
       end
 
     assert long == []
     assert good_call?()
+  end
+
+  # What it gives, and which share of the time a processor was with other machines, where the system knows.
+  defp with_stolen(work) do
+    {before, start} = {stolen(), System.monotonic_time(:millisecond)}
+    result = work.()
+    {result, (stolen() - before) / (System.monotonic_time(:millisecond) - start)}
+  end
+
+  # In milliseconds, of all processors together.
+  defp stolen do
+    with {:ok, "cpu " <> text} <- File.read("/proc/stat"),
+         [_, _, _, _, _, _, _, ticks | _] <- String.split(text) do
+      String.to_integer(ticks) * 10
+    else
+      _ -> 0
+    end
   end
 
   defp load(round) do
