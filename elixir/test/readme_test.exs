@@ -81,7 +81,7 @@ defmodule ReadmeTest do
     # A model's name is taken once, and every page loads it.
     name = ":mobilenet_v2_" <> String.replace(String.downcase(page), ~r/[^a-z]/, "_")
     # How soon an answer comes on a busy machine is not what a page says.
-    patient = String.replace(block, "deadline: 300,", "deadline: 300_000,")
+    patient = Regex.replace(~r/\b(deadline: |wait\(id, )\d[\d_]*/, block, "\\g{1}300_000")
     quoted = patient |> String.replace(":mobilenet_v2", name) |> Code.string_to_quoted!(file: page)
     evaluate = fn -> Code.eval_quoted_with_env(quoted, binding, env) end
     # What a block prints is of no interest; what the compiler has to say of it is.

@@ -51,9 +51,12 @@ defmodule Dala.Gpu.Compute.TelemetryTest do
   end
 
   test "the duration is that of the function", %{metadata: metadata} do
+    start = System.monotonic_time()
     Telemetry.span(:transfer, metadata, fn -> Process.sleep(20) end)
+    all = System.monotonic_time() - start
     assert_received {[:dala_gpu, :transfer, :stop], %{duration: duration}, _}
-    assert System.convert_time_unit(duration, :native, :millisecond) in 19..2_000
+    assert duration <= all
+    assert System.convert_time_unit(duration, :native, :millisecond) >= 19
   end
 
   test "start and stop of one span have the same context", %{metadata: metadata} do

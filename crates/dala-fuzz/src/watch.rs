@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use crate::{Failure, session};
 
 /// One input may take so long before its process is ended.
-const HANGS: Duration = Duration::from_secs(30);
+const HANGS: Duration = Duration::from_secs(300);
 /// A target that ends its process this often is no longer tried.
 const MOST_ENDS: usize = 10;
 /// How often is looked.

@@ -277,7 +277,7 @@ impl Device {
     /// let stage = Stage::run_kernel("relu", &[&x], &x, ());
     /// device.submit_with(stage.clone(), Lane::Background)?;
     ///
-    /// let soon = SubmitOptions::new().lane(Lane::Interactive).deadline(std::time::Duration::from_secs(1));
+    /// let soon = SubmitOptions::new().lane(Lane::Interactive).deadline(std::time::Duration::from_secs(60));
     /// device.submit_with(stage, soon)?.wait(None)?;
     /// # Ok(())
     /// # }

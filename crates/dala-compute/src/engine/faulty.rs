@@ -74,8 +74,9 @@ fn told() -> Option<&'static Told> {
 
 impl Told {
     fn read(&self) -> MutexGuard<'_, (Option<Stamp>, Faults)> {
-        let stamp = self.file.metadata().and_then(|data| Ok((data.modified()?, data.len()))).ok();
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        // Looked at by one at a time: what is newer would be taken for another if it were looked at first.
+        let stamp = self.file.metadata().and_then(|data| Ok((data.modified()?, data.len()))).ok();
         if read.0 != stamp {
             let text = std::fs::read_to_string(&self.file).unwrap_or_default();
             *read = (stamp, Faults::parse(&text));

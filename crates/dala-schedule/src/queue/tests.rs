@@ -368,12 +368,14 @@ mod with_real_threads {
     fn waits_and_deadlines_are_bounded() {
         let (_, queue) = queue(1);
         queue.suspend(WhileSuspended::Wait);
-        let within = Submission { start_within: Some(Duration::from_secs(1)), ..Submission::default() };
-        let ticket = queue.submit(add(1), within).unwrap();
+        let ticket = queue.submit(add(1), Submission::default()).unwrap();
         assert_eq!(queue.wait(&ticket, Some(Duration::from_millis(1))), None);
         assert_eq!(ticket.state(), crate::CommandState::Pending);
         let refused = queue.submit(add(1), Submission { when_full: WhenFull::Refuse, ..Submission::default() });
         assert_eq!(refused.err(), Some(Refusal::Full { lane: Lane::Default, capacity: 1 }));
+        assert!(queue.cancel(ticket.id()));
+        let within = Submission { start_within: Some(Duration::from_millis(5)), ..Submission::default() };
+        let ticket = queue.submit(Task { reads: vec![], ..add(1) }, within).unwrap();
         assert_eq!(queue.wait(&ticket, Some(LIMIT)), Some(End::DeadlineExceeded));
         queue.run(Task { reads: vec![], writes: vec![], ..add(0) }, within).unwrap_err();
         queue.resume();
@@ -393,7 +395,9 @@ mod with_real_threads {
             };
             reader.act(by_caller(), how, act).unwrap();
         });
-        std::thread::sleep(Duration::from_millis(10));
+        while lock(&queue.0.state).cells.is_empty() {
+            std::thread::yield_now();
+        }
         let how = Submission { when_full: WhenFull::DropOldest, lane: Lane::Interactive, ..Submission::default() };
         let free = || Task { reads: vec![], ..add(1) };
         let tickets: Vec<_> = (0..3).map(|_| queue.submit(free(), how).unwrap()).collect();

@@ -109,15 +109,20 @@ fn who_is_gone_leaves_and_what_is_unloaded_ends() {
     let house = house();
     house.add_file("net", &net("squeezenet.onnx")).unwrap();
     let info = house.model("net", None).unwrap();
-    let gone: Vec<_> = (0..50).map(|seed| house.infer(ask(&info, 1, seed))).collect();
-    drop(gone);
-    let until = Instant::now() + Duration::from_secs(120);
-    while house.busy().models[0].queued + house.busy().models[0].running > 0 && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    assert_eq!(house.busy().fullness, 0.0);
-    let answered = house.statistics(Some("net"), None).unwrap()[0].answered.count;
-    assert!(answered < 50, "all of {answered} were run for nobody");
+    let answered = || house.statistics(Some("net"), None).unwrap()[0].answered.count;
+    let for_nobody = || {
+        let before = answered();
+        let gone: Vec<_> = (0..50).map(|seed| house.infer(ask(&info, 1, seed))).collect();
+        drop(gone);
+        let until = Instant::now() + Duration::from_secs(120);
+        while house.busy().models[0].queued + house.busy().models[0].running > 0 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(house.busy().fullness, 0.0);
+        answered() - before
+    };
+    // Now and then all are answered before they are gone.
+    assert!((0..20).any(|_| for_nobody() < 50), "all were run for nobody");
 
     let taken = house.infer(ask(&info, 1, 1));
     runtime().block_on(async {

