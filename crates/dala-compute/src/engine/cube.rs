@@ -27,8 +27,6 @@ use super::waiting::Started;
 /// Copies of at least this many bytes go through staging buffers of ours.
 #[cfg(feature = "graphics")]
 const STAGED: usize = 256 * 1024;
-/// How long a device may take for what was queued: passes are short, so one that takes longer hangs.
-const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Drives one adapter, on a stream and with memory of its own.
 pub(crate) struct CubeEngine {
@@ -63,6 +61,7 @@ impl Synchronisation for CubeSynchronisation {
     fn wait(self: Box<Self>) -> Vec<Result<(), EngineError>> {
         let CubeSynchronisation { adapter, client, outputs, started, checked, _queued } = *self;
         let all = |error| vec![Err(error); outputs.len()];
+        let answer = |started| answer(&adapter, started);
         let error = match started.map_err(Fault::OfAll).and_then(answer) {
             Ok(()) => return vec![Ok(()); outputs.len()],
             Err(Fault::OfAll(error)) => return all(error),
@@ -134,14 +133,13 @@ impl Drop for Window<'_> {
 }
 
 /// What the engine answers for everything that was synchronised.
-fn answer(started: Started<'_, Answer>) -> Result<(), Fault> {
-    match caught(|| started.within(TIMEOUT)) {
-        Ok(Some(Ok(()))) => Ok(()),
-        Ok(Some(Err(error))) if error.is_device_poisoned() => Err(Fault::OfAll(error.into())),
-        Ok(Some(Err(error))) => Err(Fault::OfSome(error.into())),
-        Ok(None) => Err(Fault::OfAll(EngineError::Timeout { seconds: TIMEOUT.as_secs() })),
+fn answer(adapter: &Adapter, started: Started<'_, Answer>) -> Result<(), Fault> {
+    match adapter.answer(started) {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) if error.is_device_poisoned() => Err(Fault::OfAll(error.into())),
+        Ok(Err(error)) => Err(Fault::OfSome(error.into())),
         // After a panic of the driver's, whole batches are lost without a trace.
-        Err(panic) => Err(Fault::OfAll(panic)),
+        Err(late_or_panic) => Err(Fault::OfAll(late_or_panic)),
     }
 }
 
@@ -370,10 +368,7 @@ impl CubeEngine {
         start: impl FnOnce() -> Pin<Box<dyn Future<Output = Result<T, ServerError>> + Send + 'a>> + Send,
     ) -> Result<T, EngineError> {
         let started = self.adapter.on_thread(|| Started::new(start()))?;
-        match caught(|| started.within(TIMEOUT))? {
-            Some(result) => Ok(result?),
-            None => Err(EngineError::Timeout { seconds: TIMEOUT.as_secs() }),
-        }
+        Ok(self.adapter.answer(started)??)
     }
 
     #[cfg(feature = "graphics")]
@@ -464,10 +459,8 @@ impl Engine for CubeEngine {
         let timed = self.adapter.on_thread(|| self.client.profile(|| self.launch_one(launch, None), "dala"))?;
         let (launched, time) = timed.map_err(|error| EngineError::internal(format!("not measured: {error}")))?;
         launched?;
-        match caught(|| Started::new(Box::pin(time.resolve())).within(TIMEOUT))? {
-            Some(ticks) => Ok(ticks.map(|ticks| ticks.duration()).unwrap_or_default()),
-            None => Err(EngineError::Timeout { seconds: TIMEOUT.as_secs() }),
-        }
+        let ticks = self.adapter.answer(Started::new(Box::pin(time.resolve())))?;
+        Ok(ticks.map(|ticks| ticks.duration()).unwrap_or_default())
     }
 
     fn foresee(&self, launches: &[Arc<Launch>]) {

@@ -187,3 +187,18 @@ fn launches_without_their_values_are_refused() {
         assert_eq!(run_compiled(&device, compiled, &buffer).unwrap_err().code(), "internal");
     }
 }
+
+/// One thread of the engine's asks the driver what it has done, for everybody who waits. It ends if a callback of the driver's panics.
+#[cfg(all(feature = "vulkan", feature = "gl"))]
+#[test]
+fn waits_go_on_when_the_engine_s_own_thread_has_ended() {
+    for backend in [super::Backend::Vulkan, super::Backend::Gl] {
+        // One that no other test waits for.
+        let adapter = super::graphics::open(super::AdapterId { backend, number: 0 }, false).unwrap();
+        let graphics = adapter.graphics.as_ref().unwrap();
+        graphics.queue.on_submitted_work_done(move || panic!("on purpose, while {backend} is asked what it has done"));
+        for _ in 0..3 {
+            assert!(!adapter.is_lost(), "{backend} answers");
+        }
+    }
+}

@@ -6,6 +6,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+/// How long a wait goes without an answer before it asks for one.
+const ASK_AFTER: Duration = Duration::from_secs(1);
+
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -28,13 +31,14 @@ impl<'a, T> Started<'a, T> {
         }
     }
 
-    /// What it gives, or `None` if it is not ready within `limit`.
-    pub(super) fn within(self, limit: Duration) -> Option<T> {
+    /// What it gives, or `None` if it is not ready within `limit`. Calls `ask` for every second that passes without an answer.
+    pub(super) fn within(self, limit: Duration, ask: impl Fn()) -> Option<T> {
         let mut future = match self {
             Started::Ready(value) => return Some(value),
             Started::Pending(future) => future,
         };
         let end = Instant::now() + limit;
+        let mut asked = Instant::now();
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         loop {
             if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
@@ -44,19 +48,33 @@ impl<'a, T> Started<'a, T> {
             if left.is_zero() {
                 return None;
             }
-            thread::park_timeout(left);
+            thread::park_timeout(left.min(ASK_AFTER));
+            if asked.elapsed() >= ASK_AFTER {
+                ask();
+                asked = Instant::now();
+            }
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
     fn waits_are_bounded() {
-        assert_eq!(Started::new(Box::pin(std::future::ready(1))).within(Duration::from_secs(60)), Some(1));
+        assert_eq!(Started::new(Box::pin(std::future::ready(1))).within(Duration::from_secs(60), || ()), Some(1));
         let never = Started::new(Box::pin(std::future::pending::<()>()));
-        assert_eq!(never.within(Duration::from_millis(5)), None);
+        assert_eq!(never.within(Duration::from_millis(5), || ()), None);
+    }
+
+    #[test]
+    fn what_does_not_come_is_asked_for() {
+        let asked = Cell::new(0);
+        let answer = Started::Pending(Box::pin(std::future::poll_fn(|_| Poll::<()>::Pending)));
+        assert_eq!(answer.within(ASK_AFTER * 5 / 2, || asked.set(asked.get() + 1)), None);
+        assert!((1..=2).contains(&asked.get()), "{}", asked.get());
     }
 }
