@@ -36,7 +36,7 @@ pub const MAX_LOOKS: usize = 10_000;
 /// Elements that the host reads in one run of a model, to decide what comes next.
 pub const MAX_READ: usize = 1 << 24;
 /// Elements of the outputs of all layers.
-pub const MAX_ACTIVATIONS: usize = 1 << 36;
+pub const MAX_ACTIVATIONS: u64 = 1 << 36;
 /// Elements computed on the host while resolving, however large the file is.
 pub const MAX_ON_HOST: usize = 64 << 20;
 /// Elements that may be computed on the host however small the file is.

@@ -131,7 +131,7 @@ fn tidy(network: &mut Network) {
 pub(crate) fn check_size(network: &Network) -> Result<(), ModelError> {
     let outputs =
         network.layers.iter().flat_map(|layer| &layer.outputs).filter_map(|&output| network.values.get(output));
-    let total = outputs.fold(0usize, |sum, value| sum.saturating_add(value.ty.shape.len()));
+    let total = outputs.fold(0u64, |sum, value| sum.saturating_add(value.ty.shape.len() as u64));
     if total <= MAX_ACTIVATIONS {
         return Ok(());
     }
