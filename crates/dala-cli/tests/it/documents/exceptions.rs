@@ -23,6 +23,7 @@ const fn never(command: &'static str, why: &'static str) -> Exception {
 
 const PACKAGES: &str = "needs Python packages that CI does not install";
 const BY_HAND: &str = "takes long, and is for people";
+const LONG: &str = "scripts/long-checks runs it";
 
 pub(crate) const NOT_RUN: &[Exception] = &[
     ci("scripts/setup-debian.sh", "scripts/setup-debian.sh"),
@@ -44,7 +45,7 @@ pub(crate) const NOT_RUN: &[Exception] = &[
     never("pip install -r benches/peers/requirements.txt", PACKAGES),
     ci("cargo build -p dala-compute --example peers", BUILD),
     never("python benches/peers/run.py cpu", PACKAGES),
-    ci("cargo run -p dala-compute --example figures", "examples/figures\" commands cpu vulkan"),
+    never("cargo run -p dala-compute --example figures", LONG),
     // Simulated fleets, and meshes of Erlang nodes.
     never("cargo run --release -p dala-route --example fleet large", BY_HAND),
     never("cargo run --release -p dala-route --example fleet agree", BY_HAND),
@@ -108,7 +109,7 @@ pub(crate) const NOT_RUN: &[Exception] = &[
     ci("fuzz --short --seed 1", "debug/fuzz\" --short --seed 1"),
     never("fuzz picture --seconds 600", "takes long, and is for people"),
     never("fuzz expression --input FILE", "there is no input that fails"),
-    ci("DALA_DEVICE=cpu MIX_ENV=test mix run bench/figures.exs", "MIX_ENV=test mix run bench/figures.exs"),
+    never("DALA_DEVICE=cpu MIX_ENV=test mix run bench/figures.exs", LONG),
     ci("../scripts/test-static-nif", "scripts/test-static-nif"),
     ci("../scripts/process-ends", "scripts/process-ends --short"),
     never("../scripts/test-with-nx DIR", "needs a copy of Nx"),
