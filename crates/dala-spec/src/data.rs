@@ -28,7 +28,11 @@ macro_rules! declare {
 
             /// `values` as elements of `dtype`; a value of another type is converted as Rust's `as` does.
             pub fn collect(dtype: DType, values: impl IntoIterator<Item = Scalar>) -> Data {
-                let values = values.into_iter();
+                Data::collect_from(dtype, &mut values.into_iter())
+            }
+
+            /// Compiled once, and not once for each caller and type: each kernel's reference is a caller.
+            fn collect_from(dtype: DType, values: &mut dyn Iterator<Item = Scalar>) -> Data {
                 match dtype {
                     $(DType::$variant => Data::$variant(values.map(<$rust>::from_scalar).collect()),)+
                 }

@@ -17,7 +17,6 @@ use cubecl_cpu::compute::server::CpuServer;
 use cubecl_environment::future::DynFut;
 use cubecl_environment::stream::StreamId;
 use cubecl_server::config::compilation::F16Evaluation;
-use cubecl_server::config::{CubeClRuntimeConfig, RuntimeConfig};
 use cubecl_server::execution::LaunchMode;
 use cubecl_server::logging::ServerLogger;
 use cubecl_server::memory_management::{ManagedMemoryHandle, MemoryAllocationMode, StreamMemoryReport};
@@ -56,6 +55,14 @@ pub(super) fn codes() -> Option<&'static Codes> {
     CODES.get()
 }
 
+/// How far 16-bit floats may be computed with as 32-bit ones, as the engine's own server chose it: its name for the device ends with it.
+/// To ask the settings that it chose from (`CubeClRuntimeConfig::get`) would compile a reader of TOML into this crate, a fifth of its code.
+fn chosen(fingerprint: &str) -> Option<F16Evaluation> {
+    [F16Evaluation::PerOperation, F16Evaluation::Chain, F16Evaluation::Accumulators]
+        .into_iter()
+        .find(|evaluation| fingerprint.ends_with(&format!("-f16_{evaluation}")))
+}
+
 /// The engine's server, which knows of no launches.
 pub(crate) struct TakingServer {
     inner: CpuServer,
@@ -91,15 +98,7 @@ impl TakingServer {
 impl DeviceService for TakingServer {
     fn init(id: DeviceId) -> TakingServer {
         let inner = CpuServer::init(id);
-        // As the engine's own server chooses it.
-        let native = !Server::utilities(&inner)
-            .properties
-            .features
-            .arithmetic_is_emulated(cubecl::ir::ElemType::Float(cubecl::ir::FloatKind::F16));
-        let f16_evaluation = CubeClRuntimeConfig::get()
-            .compilation
-            .f16_evaluation
-            .unwrap_or_else(|| F16Evaluation::for_native_f16(native));
+        let f16_evaluation = chosen(&Server::utilities(&inner).properties.identity.fingerprint).unwrap_or_default();
         TakingServer { inner, codes: CODES.get_or_init(|| Codes::new(f16_evaluation)) }
     }
 
@@ -208,5 +207,19 @@ impl Server for TakingServer {
 
     fn allocation_mode(&mut self, mode: MemoryAllocationMode, stream: StreamId) {
         self.inner.allocation_mode(mode, stream);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cubecl_cpu::host_device_fingerprint;
+
+    #[test]
+    fn what_the_engine_chose_is_read_in_its_name_for_the_device() {
+        for evaluation in [F16Evaluation::PerOperation, F16Evaluation::Chain, F16Evaluation::Accumulators] {
+            assert_eq!(chosen(&host_device_fingerprint(evaluation)), Some(evaluation));
+        }
+        assert_eq!(chosen("x86_64-zen"), None);
     }
 }
