@@ -5,6 +5,8 @@ use std::ops::Range;
 use dala_spec::{DType, ParamValue, Params, Shape, nearest};
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
+use toml_parser::Source;
+use toml_parser::lexer::TokenKind;
 
 use super::{PipelineText, TextError, number};
 use crate::{CellSpec, PipelineSpec, StageSpec};
@@ -28,17 +30,20 @@ pub(super) fn read(text: &str) -> Result<PipelineText, TextError> {
 /// How deep brackets may be nested: the parser takes stack for each that is open, whatever comes of it.
 const DEEPEST: usize = 32;
 
-/// Where brackets are nested too deep. Those in texts and comments count, too: few have so many that are not closed.
+/// Where brackets are nested too deep. As in the parser, which reads on after errors, only its own kind closes what was opened last.
 fn too_deep(text: &str) -> Option<usize> {
-    let mut open = 0usize;
-    text.bytes().position(|byte| {
-        match byte {
-            b'[' | b'{' => open += 1,
-            b']' | b'}' => open = open.saturating_sub(1),
-            _ => {}
+    let mut open = Vec::new();
+    for token in Source::new(text).lex() {
+        match token.kind() {
+            TokenKind::LeftSquareBracket => open.push(TokenKind::RightSquareBracket),
+            TokenKind::LeftCurlyBracket => open.push(TokenKind::RightCurlyBracket),
+            kind => drop(open.pop_if(|end| *end == kind)),
         }
-        open > DEEPEST
-    })
+        if open.len() > DEEPEST {
+            return Some(token.span().start());
+        }
+    }
+    None
 }
 
 /// A table's keys and values, in the order in which they are written.
@@ -315,13 +320,17 @@ mod tests {
 
     #[test]
     fn brackets_without_end_are_refused_before_they_are_parsed() {
-        for open in ["[", "{", "a = [", "a = {b = ["] {
+        // Neither another kind of bracket closes them nor one in a text or a comment.
+        let closed_by_others = ["params = { \"c\"]\n", "a = [ \"]\", ", "a = [ # ]\n"];
+        for open in ["[", "{", "a = [", "a = {b = ["].into_iter().chain(closed_by_others) {
             let error = read(&open.repeat(100_000)).unwrap_err();
             assert!(error.to_string().contains("brackets are nested more than 32 deep"), "{error}");
         }
         // As many as are closed again.
-        let flat = format!("a = [{}]", "[],".repeat(1000));
-        assert!(!read(&flat).unwrap_err().to_string().contains("nested"), "{flat}");
+        for few in ["[],", "\"[\",", "# [\n"] {
+            let flat = format!("a = [{}]", few.repeat(1000));
+            assert!(!read(&flat).unwrap_err().to_string().contains("nested"), "{flat}");
+        }
     }
 
     /// A file that uses everything.
