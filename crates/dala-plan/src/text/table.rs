@@ -321,7 +321,7 @@ mod tests {
     #[test]
     fn brackets_without_end_are_refused_before_they_are_parsed() {
         // Neither another kind of bracket closes them nor one in a text or a comment.
-        let closed_by_others = ["params = { \"c\"]\n", "a = [ \"]\", ", "a = [ # ]\n"];
+        let closed_by_others = ["params = { \"c\"]\noutput = ", "a = [}, ", "a = [ \"]\", ", "a = [ # ]\n"];
         for open in ["[", "{", "a = [", "a = {b = ["].into_iter().chain(closed_by_others) {
             let error = read(&open.repeat(100_000)).unwrap_err();
             assert!(error.to_string().contains("brackets are nested more than 32 deep"), "{error}");
