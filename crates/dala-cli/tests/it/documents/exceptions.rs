@@ -9,21 +9,24 @@ pub(crate) struct Exception {
     /// As the documents have it, without a comment.
     pub(crate) command: &'static str,
     pub(crate) why: &'static str,
-    /// Part of a line of `.ci/run` that runs it, or the same on a smaller scale.
-    pub(crate) ci: Option<&'static str>,
+    /// The script that runs it, or the same on another scale, and a part of the line that does.
+    pub(crate) run_by: Option<(&'static str, &'static str)>,
 }
 
 const fn ci(command: &'static str, line: &'static str) -> Exception {
-    Exception { command, why: "CI runs it", ci: Some(line) }
+    Exception { command, why: "CI runs it", run_by: Some((".ci/run", line)) }
+}
+
+const fn long(command: &'static str, line: &'static str) -> Exception {
+    Exception { command, why: "takes too long for CI", run_by: Some(("scripts/long-checks", line)) }
 }
 
 const fn never(command: &'static str, why: &'static str) -> Exception {
-    Exception { command, why, ci: None }
+    Exception { command, why, run_by: None }
 }
 
 const PACKAGES: &str = "needs Python packages that CI does not install";
 const BY_HAND: &str = "takes long, and is for people";
-const LONG: &str = "scripts/long-checks runs it";
 
 pub(crate) const NOT_RUN: &[Exception] = &[
     ci("scripts/setup-debian.sh", "scripts/setup-debian.sh"),
@@ -45,7 +48,7 @@ pub(crate) const NOT_RUN: &[Exception] = &[
     never("pip install -r benches/peers/requirements.txt", PACKAGES),
     ci("cargo build -p dala-compute --example peers", BUILD),
     never("python benches/peers/run.py cpu", PACKAGES),
-    never("cargo run -p dala-compute --example figures", LONG),
+    long("cargo run -p dala-compute --example figures", "examples/figures commands cpu vulkan"),
     // Simulated fleets, and meshes of Erlang nodes.
     never("cargo run --release -p dala-route --example fleet large", BY_HAND),
     never("cargo run --release -p dala-route --example fleet agree", BY_HAND),
@@ -109,7 +112,7 @@ pub(crate) const NOT_RUN: &[Exception] = &[
     ci("fuzz --short --seed 1", "debug/fuzz\" --short --seed 1"),
     never("fuzz picture --seconds 600", "takes long, and is for people"),
     never("fuzz expression --input FILE", "there is no input that fails"),
-    never("DALA_DEVICE=cpu MIX_ENV=test mix run bench/figures.exs", LONG),
+    long("DALA_DEVICE=cpu MIX_ENV=test mix run bench/figures.exs", "MIX_ENV=test mix run bench/figures.exs"),
     ci("../scripts/test-static-nif", "scripts/test-static-nif"),
     ci("../scripts/process-ends", "scripts/process-ends --short"),
     never("../scripts/test-with-nx DIR", "needs a copy of Nx"),
