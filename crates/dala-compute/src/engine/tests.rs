@@ -184,7 +184,9 @@ fn launches_without_their_values_are_refused() {
     for device in devices() {
         let buffer = Buffer::from_slice(&device, &[1u32; 3], [3]).unwrap();
         let compiled = over_words("test", program.clone(), 3, device.core().facts()).unwrap();
-        assert_eq!(run_compiled(&device, compiled, &buffer).unwrap_err().code(), "internal");
+        let error = run_compiled(&device, compiled, &buffer).unwrap_err();
+        assert_eq!(error.code(), "internal");
+        assert!(error.to_string().contains("without its values"), "{error}");
     }
 }
 
