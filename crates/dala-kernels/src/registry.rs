@@ -87,7 +87,7 @@ fn is_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dala_spec::{Expr, KernelSpec, NUMBERS};
+    use dala_spec::{DType, Data, Expr, KernelSpec, NUMBERS, Params, TensorType, validate};
 
     fn kernel(name: &str) -> Kernel {
         Kernel::pointwise(KernelSpec::pointwise(name).input("x", NUMBERS), |_| Expr::input("x"))
@@ -107,6 +107,18 @@ mod tests {
         assert_eq!(registry.get("multiply").unwrap().id, registry.get("elementwise_mul").unwrap().id);
         assert_eq!(registry.get("scale").unwrap().id, registry.get("scalar_mul").unwrap().id);
         assert_eq!(registry.get("rleu").unwrap_err().to_string(), "no kernel is called `rleu`, did you mean `relu`?");
+    }
+
+    #[test]
+    fn references_are_not_asked_for_nothing() {
+        let kernel = kernel("own").reference(|_| panic!("asked"));
+        let given = |dims: [usize; 2]| {
+            let ty = TensorType::new(DType::U8, dims);
+            let call = validate(&kernel.spec, std::slice::from_ref(&ty), &ty, &Params::new()).unwrap();
+            kernel.on_host(&call, &[Data::zeros(DType::U8, call.output.shape.len())])
+        };
+        assert_eq!(given([1 << 40, 0]).unwrap(), Some(Data::U8(Vec::new())));
+        assert!(given([1, 1]).unwrap_err().to_string().contains("asked"));
     }
 
     #[test]
