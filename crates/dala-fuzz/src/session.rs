@@ -277,12 +277,11 @@ fn note(state: &mut File, count: usize, input: &[u8]) -> Result<()> {
     Ok(state.write_all(&bytes)?)
 }
 
-/// How many inputs came before the one at hand, and that one, as noted in a file.
-pub(crate) fn noted(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let (count, rest) = bytes.split_first_chunk::<8>()?;
+/// The input at hand, as noted in a file.
+pub(crate) fn noted(bytes: &[u8]) -> Option<&[u8]> {
+    let (_count, rest) = bytes.split_first_chunk::<8>()?;
     let (len, rest) = rest.split_first_chunk::<8>()?;
-    let input = rest.get(..usize::try_from(u64::from_le_bytes(*len)).ok()?)?;
-    Some((u64::from_le_bytes(*count), input))
+    rest.get(..usize::try_from(u64::from_le_bytes(*len)).ok()?)
 }
 
 thread_local! {
@@ -325,7 +324,7 @@ mod tests {
         let mut file = File::create(&path).unwrap();
         note(&mut file, 7, b"a longer input").unwrap();
         note(&mut file, 8, b"short").unwrap();
-        assert_eq!(noted(&fs::read(&path).unwrap()), Some((8, &b"short"[..])));
+        assert_eq!(noted(&fs::read(&path).unwrap()), Some(&b"short"[..]));
         fs::remove_file(&path).unwrap();
         assert_eq!(noted(b"too short"), None);
     }

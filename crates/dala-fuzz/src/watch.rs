@@ -1,6 +1,7 @@
 //! Runs a session in a process of its own, and sees what a session cannot: that the process ends, or stands still.
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -60,7 +61,7 @@ pub fn watch(watched: &Watched, command: impl Fn(f64, u64, &Path) -> Command) ->
             End::Hangs => format!("takes over {} s", HANGS.as_secs()),
         };
         let bytes = fs::read(&state)?;
-        let input = session::noted(&bytes).map(|(_, input)| input).unwrap_or_default();
+        let input = session::noted(&bytes).unwrap_or_default();
         let input: PathBuf = session::save(watched.failures, watched.target, input)?;
         seen.ends.push(Failure { what, input, seed, count: 1 });
         seed = seed.wrapping_add(1);
@@ -80,6 +81,13 @@ enum End {
     Hangs,
 }
 
+/// How many inputs came before the one at hand. It may be large, and is not read for this.
+fn count(state: &Path) -> Option<[u8; 8]> {
+    let mut count = [0; 8];
+    fs::File::open(state).ok()?.read_exact(&mut count).ok()?;
+    Some(count)
+}
+
 fn end_of(child: &mut Child, state: &Path) -> Result<End> {
     let (mut last, mut since) = (None, Instant::now());
     loop {
@@ -90,7 +98,7 @@ fn end_of(child: &mut Child, state: &Path) -> Result<End> {
             });
         }
         std::thread::sleep(PAUSE);
-        let count = fs::read(state).ok().and_then(|bytes| session::noted(&bytes).map(|(count, _)| count));
+        let count = count(state);
         if count != last || count.is_none() {
             (last, since) = (count, Instant::now());
         } else if since.elapsed() > HANGS {
