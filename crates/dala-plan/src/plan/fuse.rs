@@ -22,6 +22,8 @@ use crate::work::{Fragment, Map, ReadsMore, Source, Task};
 
 /// The most operations of a fused program: compiling takes longer the more there are.
 const MAX_OPS: usize = 160;
+/// The most stages, and the most parts of a kernel, that a launch does: programs that cancel out stay short however many they were.
+const MAX_MERGED: usize = 256;
 /// How much work may be repeated, in operations per element, to save a round trip through memory.
 const MAX_REPEATED: u64 = 32;
 /// How many earlier readers of a value are looked at for work on the same input.
@@ -124,6 +126,9 @@ impl Graph {
 
     /// Puts a fused node in the place of the later of two, if the device can run it.
     fn put(&mut self, fused: Node, from: NodeId, to: NodeId, rules: &Rules) -> Result<(), Apart> {
+        if fused.stages.len().max(fused.parts.len()) > MAX_MERGED {
+            return Err(Some("together they are too many"));
+        }
         if fused.reads.len() + fused.writes.len() > rules.facts.max_bindings {
             return Err(Some("together they bind more buffers than the device does"));
         }

@@ -586,6 +586,23 @@ fn what_is_written_in_parts_is_complete_before_it_is_read() {
 }
 
 #[test]
+fn a_launch_does_not_grow_without_end() {
+    // However many there are, their program is short: two of them cancel out.
+    let (ty, count) = (TensorType::new(DType::F32, [8]), 1000);
+    let mut lowering = Lowering::new();
+    for number in 0..count {
+        let read = if number == 0 { Place::Input(0) } else { Place::Transient(number - 1) };
+        let write = if number + 1 == count { Place::Output } else { lowering.transient(ty.clone()) };
+        lowering.append(call("-x", &[&ty], &ty), &[read], write, &format!("n{number}").into());
+    }
+    let cells = ["x", "y"].map(|name| Cell { ty: ty.clone(), ..cell(name, false) });
+    let run = LoweredStage::Run { lowering, inputs: vec![0], outputs: vec![1] };
+    let rules = Rules { facts: &facts(16), fuse: true };
+    let plan = plan(Graph::build(&cells, vec![run], vec!["net".to_owned()]).unwrap(), &rules).unwrap();
+    assert_eq!(plan.steps.iter().map(|step| step.parts.len()).collect::<Vec<_>>(), [256, 256, 256, 232]);
+}
+
+#[test]
 fn launchers_are_asked() {
     // Where bytes travel four to a word, folds write them four at a time: not in rows of three.
     let plan = |elements: usize| {
