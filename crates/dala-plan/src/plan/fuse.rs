@@ -111,8 +111,11 @@ impl Graph {
 
     /// Whether a node may do its work in the place of a later one.
     fn may_move(&self, node: &Node, from: NodeId, to: NodeId) -> Result<(), Apart> {
-        if self.nodes[to].as_ref().is_none_or(|later| later.barrier_epoch != node.barrier_epoch) {
+        let Some(later) = self.nodes[to].as_ref().filter(|later| later.barrier_epoch == node.barrier_epoch) else {
             return Err(Some("a barrier lies between them"));
+        };
+        if (node.stages.len() + later.stages.len()).max(node.parts.len() + later.parts.len()) > MAX_MERGED {
+            return Err(Some("together they are too many"));
         }
         let between = |id: &NodeId| from < *id && *id < to;
         if node.writes.iter().any(|value| self.values[*value].readers.iter().any(between)) {
@@ -126,9 +129,6 @@ impl Graph {
 
     /// Puts a fused node in the place of the later of two, if the device can run it.
     fn put(&mut self, fused: Node, from: NodeId, to: NodeId, rules: &Rules) -> Result<(), Apart> {
-        if fused.stages.len().max(fused.parts.len()) > MAX_MERGED {
-            return Err(Some("together they are too many"));
-        }
         if fused.reads.len() + fused.writes.len() > rules.facts.max_bindings {
             return Err(Some("together they bind more buffers than the device does"));
         }
