@@ -65,9 +65,10 @@ pub(crate) fn windows(params: &ResolvedParams, x: &Shape, size: [usize; 2]) -> R
     }
     let padding = [top as usize, left as usize];
     let along = |axis: usize, from: usize, after: i64| {
-        let covered = (size[axis].max(1) - 1) * dilation[axis] + 1;
-        let around = from + padding[axis] + after as usize;
-        around.checked_sub(covered).map(|rest| rest / stride[axis] + 1)
+        // Sizes may be as large as there are numbers, weights' too.
+        let covered = (size[axis].max(1) - 1).checked_mul(dilation[axis])?.checked_add(1)?;
+        let around = from.checked_add(padding[axis])?.checked_add(after as usize)?;
+        Some(around.checked_sub(covered)? / stride[axis] + 1)
     };
     let to = [along(0, height, bottom), along(1, width, right)];
     let ([Some(rows), Some(columns)], true) = (to, size[0].min(size[1]) > 0) else {
