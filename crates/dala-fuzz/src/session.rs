@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fs::{self, File};
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
@@ -277,6 +277,13 @@ fn note(state: &mut File, count: usize, input: &[u8]) -> Result<()> {
     Ok(state.write_all(&bytes)?)
 }
 
+/// How many inputs came before the one at hand, as noted in a file: inputs may be large, and are not read for this.
+pub(crate) fn count(state: &Path) -> Option<u64> {
+    let mut count = [0; 8];
+    File::open(state).ok()?.read_exact(&mut count).ok()?;
+    Some(u64::from_le_bytes(count))
+}
+
 /// The input at hand, as noted in a file.
 pub(crate) fn noted(bytes: &[u8]) -> Option<&[u8]> {
     let (_count, rest) = bytes.split_first_chunk::<8>()?;
@@ -324,7 +331,7 @@ mod tests {
         let mut file = File::create(&path).unwrap();
         note(&mut file, 7, b"a longer input").unwrap();
         note(&mut file, 8, b"short").unwrap();
-        assert_eq!(noted(&fs::read(&path).unwrap()), Some(&b"short"[..]));
+        assert_eq!((count(&path), noted(&fs::read(&path).unwrap())), (Some(8), Some(&b"short"[..])));
         fs::remove_file(&path).unwrap();
         assert_eq!(noted(b"too short"), None);
     }

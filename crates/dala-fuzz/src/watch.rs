@@ -1,7 +1,6 @@
 //! Runs a session in a process of its own, and sees what a session cannot: that the process ends, or stands still.
 
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -81,13 +80,6 @@ enum End {
     Hangs,
 }
 
-/// How many inputs came before the one at hand. It may be large, and is not read for this.
-fn count(state: &Path) -> Option<[u8; 8]> {
-    let mut count = [0; 8];
-    fs::File::open(state).ok()?.read_exact(&mut count).ok()?;
-    Some(count)
-}
-
 fn end_of(child: &mut Child, state: &Path) -> Result<End> {
     let (mut last, mut since) = (None, Instant::now());
     loop {
@@ -98,7 +90,7 @@ fn end_of(child: &mut Child, state: &Path) -> Result<End> {
             });
         }
         std::thread::sleep(PAUSE);
-        let count = count(state);
+        let count = session::count(state);
         if count != last || count.is_none() {
             (last, since) = (count, Instant::now());
         } else if since.elapsed() > HANGS {
