@@ -79,19 +79,20 @@ defmodule Dala.Gpu.Compute.WarmTest do
           do: Compute.pipeline_add(pipeline, %{op: :run_kernel, kernel: kernel, inputs: [x], output: x})
       {:ok, built} = Compute.warm(pipeline)
       :ok = Compute.pipeline_run(pipeline)
-      IO.inspect({built, Compute.stats().compilations, Compute.kernel_cache()})
+      stats = Compute.stats()
+      IO.inspect({built, stats.compilations, stats.kernels_found, Compute.kernel_cache()})
       """
 
-      [{first, first, %{folder: ^folder, refused: nil} = cache}, {second, second, cache_again}] =
+      [{first, first, 0, %{folder: ^folder, refused: nil} = cache}, {second, second, found, cache_again}] =
         for _ <- 1..2, do: code |> elsewhere([{"DALA_CACHE", folder}]) |> Code.eval_string() |> elem(0)
 
       assert first > 0
 
       if @kept do
-        assert {cache.kernels, second} == {first, 0}
+        assert {cache.kernels, second, found} == {first, 0, first}
         assert cache_again == cache
       else
-        assert {cache.kernels, second} == {0, first}
+        assert {cache.kernels, second, found} == {0, first, 0}
       end
     end
 

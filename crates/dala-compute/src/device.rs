@@ -72,6 +72,8 @@ pub struct Stats {
     /// Kernels built for the device by this process. A new value of a param or a new length builds none, unless it shapes the
     /// code, as a blur's radius does.
     pub compilations: u64,
+    /// Kernels that were not built, because an earlier process kept them: see [`KernelCache`](crate::KernelCache).
+    pub kernels_found: u64,
     /// Bytes copied to the device.
     pub uploaded_bytes: u64,
     /// Bytes copied from the device.
@@ -241,6 +243,7 @@ impl Device {
         Stats {
             launches: pool.engine.launches(),
             compilations: pool.engine.compilations(),
+            kernels_found: pool.engine.found(),
             uploaded_bytes: pool.uploaded(),
             downloaded_bytes: pool.downloaded(),
             queue: queue.stats(),

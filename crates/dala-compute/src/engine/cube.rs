@@ -551,7 +551,11 @@ impl Engine for CubeEngine {
     }
 
     fn compilations(&self) -> u64 {
-        self.compiled.get()
+        self.compiled.built()
+    }
+
+    fn found(&self) -> u64 {
+        self.compiled.found()
     }
 
     fn launches(&self) -> u64 {

@@ -241,6 +241,10 @@ impl Engine for FakeEngine {
         0
     }
 
+    fn found(&self) -> u64 {
+        0
+    }
+
     fn launches(&self) -> u64 {
         self.launches.load(Ordering::SeqCst)
     }

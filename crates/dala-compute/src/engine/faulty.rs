@@ -289,6 +289,10 @@ impl Engine for FaultyEngine {
         self.inner.compilations()
     }
 
+    fn found(&self) -> u64 {
+        self.inner.found()
+    }
+
     fn launches(&self) -> u64 {
         self.inner.launches()
     }

@@ -64,6 +64,8 @@ pub(crate) trait Engine: Send + Sync {
     fn trim(&self) -> Result<(), EngineError>;
     /// Kernels built so far.
     fn compilations(&self) -> u64;
+    /// Kernels found so far where earlier processes kept them.
+    fn found(&self) -> u64;
     /// Launches queued so far.
     fn launches(&self) -> u64;
     /// Queues a kernel that fails, to see that the failure is not lost.

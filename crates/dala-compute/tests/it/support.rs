@@ -34,6 +34,12 @@ pub fn devices() -> Vec<Device> {
     device_names().iter().map(|name| Device::open(name).unwrap_or_else(|error| panic!("{name}: {error}"))).collect()
 }
 
+/// How many kernels a device got so far, built or kept by an earlier process.
+pub fn obtained(device: &Device) -> u64 {
+    let stats = device.stats();
+    stats.compilations + stats.kernels_found
+}
+
 /// A small deterministic random number generator.
 pub struct Random(pub u64);
 

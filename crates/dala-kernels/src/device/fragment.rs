@@ -23,14 +23,25 @@ thread_local! {
     static OTHERS: RefCell<Option<CompileCount>> = const { RefCell::new(None) };
 }
 
-/// Counts the kernels that were built: the code generator runs once for each.
+/// Counts the kernels that were built, for each of which the code generator runs once, and those that were found instead.
 #[derive(Clone, Default)]
-pub struct CompileCount(Arc<AtomicU64>);
+pub struct CompileCount(Arc<Counts>);
+
+#[derive(Default)]
+struct Counts {
+    built: AtomicU64,
+    found: AtomicU64,
+}
 
 impl CompileCount {
     /// How many kernels were built so far.
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+    pub fn built(&self) -> u64 {
+        self.0.built.load(Ordering::Relaxed)
+    }
+
+    /// How many were found so far, and not built.
+    pub fn found(&self) -> u64 {
+        self.0.found.load(Ordering::Relaxed)
     }
 
     /// Counts what is built from now on, on this thread, of kernels that do not count themselves.
@@ -42,7 +53,7 @@ impl CompileCount {
     pub fn built_other() {
         OTHERS.with_borrow(|count| {
             if let Some(count) = count {
-                count.0.fetch_add(1, Ordering::Relaxed);
+                count.0.built.fetch_add(1, Ordering::Relaxed);
             }
         });
     }
@@ -50,7 +61,8 @@ impl CompileCount {
     /// Says that the kernel whose code was generated last on this thread was found, and not built.
     pub fn not_built() {
         if let Some(count) = GENERATED.take() {
-            count.0.fetch_sub(1, Ordering::Relaxed);
+            count.0.built.fetch_sub(1, Ordering::Relaxed);
+            count.0.found.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -79,7 +91,7 @@ impl std::fmt::Debug for CompileCount {
 #[cube]
 pub(crate) fn count_compilation(#[comptime] count: CompileCount) {
     intrinsic!(|_scope| {
-        count.0.fetch_add(1, Ordering::Relaxed);
+        count.0.built.fetch_add(1, Ordering::Relaxed);
         GENERATED.set(Some(count));
     })
 }

@@ -668,8 +668,8 @@ defmodule Dala.Gpu.Compute do
   defdelegate trim, to: Device
 
   @doc """
-  What the device did so far: commands by how they ended, kernels launched and built, bytes moved, lanes, power and heat. Times
-  are microseconds.
+  What the device did so far: commands by how they ended, kernels launched, built (`compilations`) and found where an earlier
+  start kept them (`kernels_found`), bytes moved, lanes, power and heat. Times are microseconds.
 
       iex> Dala.Gpu.Compute.stats().launches >= 0
       true

@@ -33,7 +33,7 @@ pub(crate) mod atoms {
         id, gpu, version, backend, kind, driver, memory_bytes, dtypes, native, packed, storage, refused,
         discrete, integrated, other_gpu, software, cpu,
         done, waiting, started, stopped, replaced, dropped, full, unplanned, large, freed,
-        launches, compilations, uploaded_bytes, downloaded_bytes, memory_pressures, lanes, submitted,
+        launches, compilations, kernels_found, uploaded_bytes, downloaded_bytes, memory_pressures, lanes, submitted,
         deadline_exceeded, power, thermal, suspended,
         frames_in, frames_out, dropped_stale, dropped_full, dropped_late, in_flight, queue_time, device_time, latency,
         p50, p99, busy, low, balanced, high, nominal, fair, serious, critical, summary, inputs, params, aliases, class,
@@ -514,6 +514,7 @@ pub(crate) fn stats<'a>(env: Env<'a>, stats: &Stats) -> Term<'a> {
         &[
             (atoms::launches(), stats.launches.encode(env)),
             (atoms::compilations(), stats.compilations.encode(env)),
+            (atoms::kernels_found(), stats.kernels_found.encode(env)),
             (atoms::uploaded_bytes(), stats.uploaded_bytes.encode(env)),
             (atoms::downloaded_bytes(), stats.downloaded_bytes.encode(env)),
             (atoms::memory_pressures(), stats.memory_pressures.encode(env)),

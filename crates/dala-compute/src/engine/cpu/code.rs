@@ -60,6 +60,13 @@ pub(super) struct Code {
     pub(super) units: [u32; 3],
 }
 
+/// How many kernels a device obtained.
+#[derive(Default)]
+pub(super) struct Count {
+    pub(super) made: AtomicU64,
+    pub(super) found: AtomicU64,
+}
+
 /// The machine code of this process.
 pub(super) struct Codes {
     known: Mutex<HashMap<KernelId, Code>>,
@@ -80,20 +87,19 @@ impl Codes {
         lock(&self.known).get(id).cloned()
     }
 
-    /// Finds or makes the code of kernels, side by side on so many threads, and says which of them failed. Counts what is
-    /// made.
+    /// Finds or makes the code of kernels, side by side on so many threads, and says which of them failed.
     pub(super) fn obtain(
         &self,
         mut kernels: Vec<Box<dyn CubeKernel>>,
         threads: usize,
-        made: &AtomicU64,
+        count: &Count,
     ) -> HashMap<KernelId, EngineError> {
         let mut ids = HashSet::new();
         kernels.retain(|kernel| ids.insert(kernel.id()));
         let (next, failures) = (AtomicUsize::new(0), Mutex::new(HashMap::<KernelId, EngineError>::new()));
         let work = || {
             while let Some(kernel) = kernels.get(next.fetch_add(1, Ordering::Relaxed)) {
-                if let Err(error) = self.obtain_one(&**kernel, made) {
+                if let Err(error) = self.obtain_one(&**kernel, count) {
                     lock(&failures).insert(kernel.id(), ServerError::Launch(error).into());
                 }
             }
@@ -108,14 +114,17 @@ impl Codes {
         failures.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn obtain_one(&self, kernel: &dyn CubeKernel, made: &AtomicU64) -> Result<(), LaunchError> {
+    fn obtain_one(&self, kernel: &dyn CubeKernel, count: &Count) -> Result<(), LaunchError> {
         let id = kernel.id();
         let store = KernelCache::get().store().filter(|_| dala_kernels::is_numbered(id.type_name()));
         let kept = store.map(|store| (store, Key::of(&["cpu", &self.machine, &id.stable_format()])));
         let code = match kept.and_then(|(store, key)| load(store, key)) {
-            Some(code) => code,
+            Some(code) => {
+                count.found.fetch_add(1, Ordering::Relaxed);
+                code
+            }
             None => {
-                made.fetch_add(1, Ordering::Relaxed);
+                count.made.fetch_add(1, Ordering::Relaxed);
                 self.make(kernel, kept)?
             }
         };

@@ -36,7 +36,7 @@ use super::heap;
 use super::held::HeldThread;
 use super::interface::{Engine, Synchronisation};
 use super::launch::{Launch, Memory, Sequence};
-use code::NotReady;
+use code::{Count, NotReady};
 use forms::{Forms, Shape, roles};
 use memory::{Chunk, CpuBlock, Held, SharedHeap, Spare, lock, piece};
 use ready::{Length, Pass, Ready};
@@ -74,8 +74,8 @@ pub(crate) struct CpuEngine {
     spare: Arc<Mutex<Spare>>,
     /// How many pieces of memory hold a failure.
     failed: Arc<AtomicUsize>,
-    /// Kernels whose machine code was made.
-    made: AtomicU64,
+    /// Kernels whose machine code was made or found.
+    codes: Count,
     /// Part of every kernel, and of no interest here.
     generated: kernels::CompileCount,
     launches: AtomicU64,
@@ -107,7 +107,7 @@ impl CpuEngine {
             heap: Arc::default(),
             spare: Arc::default(),
             failed: Arc::default(),
-            made: AtomicU64::new(0),
+            codes: Count::default(),
             generated: kernels::CompileCount::default(),
             launches: AtomicU64::new(0),
         })
@@ -201,7 +201,7 @@ impl CpuEngine {
         let codes = codes().ok_or_else(|| EngineError::internal("the CPU device has no code"))?;
         // They are built with a compiler that the end of the process must not meet.
         let _building = EngineCall::begin()?;
-        Ok(codes.obtain(kernels, self.threads(), &self.made))
+        Ok(codes.obtain(kernels, self.threads(), &self.codes))
     }
 
     /// The launch, ready to run; none if there is nothing to do.
@@ -421,7 +421,11 @@ impl Engine for CpuEngine {
     }
 
     fn compilations(&self) -> u64 {
-        self.made.load(Ordering::Relaxed)
+        self.codes.made.load(Ordering::Relaxed)
+    }
+
+    fn found(&self) -> u64 {
+        self.codes.found.load(Ordering::Relaxed)
     }
 
     fn launches(&self) -> u64 {
