@@ -76,7 +76,11 @@ impl Target for Params {
         let again = validate(&kernel.spec, &signature.inputs, &signature.output, &given);
         assert!(again.is_ok(), "found valid once, and not again");
         let elements = signature.inputs.iter().chain([&signature.output]).map(|ty| ty.shape.len());
-        let wide = |value: &ParamValue| matches!(value, ParamValue::Int(17..));
+        let wide = |value: &ParamValue| match value {
+            ParamValue::Int(value) => *value > 16,
+            ParamValue::Float(value) => *value > 16.0,
+            _ => false,
+        };
         // References are written for reading: what they do with wide windows takes long.
         if elements.fold(0, usize::saturating_add) > MOST_COMPUTED || given.iter().any(|(_, value)| wide(value)) {
             return;

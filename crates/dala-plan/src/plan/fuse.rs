@@ -115,7 +115,7 @@ impl Graph {
             return Err(Some("a barrier lies between them"));
         };
         if (node.stages.len() + later.stages.len()).max(node.parts.len() + later.parts.len()) > MAX_MERGED {
-            return Err(Some("together they are too many"));
+            return Err(Some("together they are too many for one launch"));
         }
         let between = |id: &NodeId| from < *id && *id < to;
         if node.writes.iter().any(|value| self.values[*value].readers.iter().any(between)) {
