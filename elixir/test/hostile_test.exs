@@ -17,6 +17,7 @@ defmodule Dala.Gpu.Compute.HostileTest do
 
   @calls String.to_integer(System.get_env("DALA_HOSTILE_CALLS", "100000"))
   @seconds System.get_env("DALA_FUZZ_SECONDS") && String.to_integer(System.get_env("DALA_FUZZ_SECONDS"))
+  @amount if(seconds = System.get_env("DALA_FUZZ_SECONDS"), do: "#{seconds} s of", else: @calls)
   @seed String.to_integer(System.get_env("DALA_HOSTILE_SEED", "20240229"))
 
   # Calls by one process, which then dies and takes what it made with it.
@@ -205,8 +206,8 @@ defmodule Dala.Gpu.Compute.HostileTest do
   end
 
   @tag timeout: 7_200_000 + 2_000 * (@seconds || 0)
-  test "nothing but what is documented comes of #{(@seconds && "#{@seconds} seconds of") || @calls} calls" do
-    IO.puts("hostile: #{(@seconds && "#{@seconds} s of") || @calls} calls, DALA_HOSTILE_SEED=#{@seed}")
+  test "nothing but what is documented comes of #{@amount} calls" do
+    IO.puts("hostile: #{@amount} calls, DALA_HOSTILE_SEED=#{@seed}")
 
     # Drivers are loaded once, and are large.
     {:ok, _} = ExCubecl.device_count()
