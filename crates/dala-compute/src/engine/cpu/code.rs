@@ -70,16 +70,19 @@ pub(super) struct Count {
 /// The machine code of this process.
 pub(super) struct Codes {
     known: Mutex<HashMap<KernelId, Code>>,
-    f16_evaluation: F16Evaluation,
+    /// How kernels are compiled.
+    options: PlironOptions,
     /// What machine code depends on beside its kernel.
     machine: String,
 }
 
 impl Codes {
     pub(super) fn new(f16_evaluation: F16Evaluation) -> Codes {
+        let options =
+            PlironOptions { cpu_buffer_alignment: Some(ALIGNMENT), f16_evaluation, ..PlironOptions::default() };
         let (name, features) = cubecl_llvm::host_cpu_target();
-        let machine = format!("{name} {features} {ALIGNMENT} {f16_evaluation:?} {:?}", dala_kernels::SOURCES);
-        Codes { known: Mutex::default(), f16_evaluation, machine }
+        let machine = format!("{name} {features} {options:?} {:?}", dala_kernels::SOURCES);
+        Codes { known: Mutex::default(), options, machine }
     }
 
     /// The code of a kernel, if it is known in this process.
@@ -133,12 +136,7 @@ impl Codes {
     }
 
     fn make(&self, kernel: &dyn CubeKernel, keep: Option<(&Store, Key)>) -> Result<Code, LaunchError> {
-        let options = PlironOptions {
-            cpu_buffer_alignment: Some(ALIGNMENT),
-            f16_evaluation: self.f16_evaluation,
-            keep_object: keep.is_some(),
-            ..PlironOptions::default()
-        };
+        let options = PlironOptions { keep_object: keep.is_some(), ..self.options.clone() };
         let (start, mut generated) = (Instant::now(), Duration::ZERO);
         let built = catch_unwind(AssertUnwindSafe(|| {
             let definition = cubecl::define_kernel(kernel)?;
