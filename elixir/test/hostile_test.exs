@@ -17,7 +17,7 @@ defmodule Dala.Gpu.Compute.HostileTest do
 
   @calls String.to_integer(System.get_env("DALA_HOSTILE_CALLS", "100000"))
   @seconds System.get_env("DALA_FUZZ_SECONDS") && String.to_integer(System.get_env("DALA_FUZZ_SECONDS"))
-  @amount if(seconds = System.get_env("DALA_FUZZ_SECONDS"), do: "#{seconds} s of", else: @calls)
+  @amount (@seconds && "#{@seconds} s of") || @calls
   @seed String.to_integer(System.get_env("DALA_HOSTILE_SEED", "20240229"))
 
   # Calls by one process, which then dies and takes what it made with it.

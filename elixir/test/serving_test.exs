@@ -6,7 +6,7 @@ defmodule Dala.ServingTest do
 
   alias Dala.Gpu.Compute.{Error, Native}
   alias Dala.Serving
-  alias Dala.Test.Models
+  alias Dala.Test.{Kernels, Models}
 
   doctest Dala.Serving
 
@@ -487,11 +487,10 @@ defmodule Dala.ServingTest do
     end
 
     test "is tried out before it serves" do
-      kernels = fn -> Map.take(Dala.Gpu.Compute.stats(), [:compilations, :kernels_found]) end
-      before = kernels.()
+      kernels = Kernels.obtained()
       assert {:ok, _} = run(:means, List.duplicate(1.0, 12))
       assert {:ok, _} = run(:means, List.duplicate(1.0, 96))
-      assert kernels.() == before
+      assert Kernels.obtained() == kernels
     end
 
     test "is loaded again where the device does not know it any more, whatever its name is then" do

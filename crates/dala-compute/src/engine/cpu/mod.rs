@@ -75,7 +75,7 @@ pub(crate) struct CpuEngine {
     /// How many pieces of memory hold a failure.
     failed: Arc<AtomicUsize>,
     /// Kernels whose machine code was made or found.
-    codes: Count,
+    obtained: Count,
     /// Part of every kernel, and of no interest here.
     generated: kernels::CompileCount,
     launches: AtomicU64,
@@ -107,7 +107,7 @@ impl CpuEngine {
             heap: Arc::default(),
             spare: Arc::default(),
             failed: Arc::default(),
-            codes: Count::default(),
+            obtained: Count::default(),
             generated: kernels::CompileCount::default(),
             launches: AtomicU64::new(0),
         })
@@ -201,7 +201,7 @@ impl CpuEngine {
         let codes = codes().ok_or_else(|| EngineError::internal("the CPU device has no code"))?;
         // They are built with a compiler that the end of the process must not meet.
         let _building = EngineCall::begin()?;
-        Ok(codes.obtain(kernels, self.threads(), &self.codes))
+        Ok(codes.obtain(kernels, self.threads(), &self.obtained))
     }
 
     /// The launch, ready to run; none if there is nothing to do.
@@ -421,11 +421,11 @@ impl Engine for CpuEngine {
     }
 
     fn compilations(&self) -> u64 {
-        self.codes.made.load(Ordering::Relaxed)
+        self.obtained.made.load(Ordering::Relaxed)
     }
 
     fn found(&self) -> u64 {
-        self.codes.found.load(Ordering::Relaxed)
+        self.obtained.found.load(Ordering::Relaxed)
     }
 
     fn launches(&self) -> u64 {
